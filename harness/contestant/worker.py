@@ -1,0 +1,307 @@
+"""The contestant's own loop: builds, loads and calls one candidate. Everything here belongs to the attacker.
+
+The judge believes nothing this process says: it times from outside, chooses afterwards which answers to read, and reads
+them from memory while the process is frozen. This file is only the honest way to play, for honest candidates.
+
+Messages (judge → contestant, each answered by one message): load, build, layout, warm, prepare, go, export, exit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib.util
+import io
+import mmap
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+import warnings
+
+import torch
+
+from harness.contestant import wire
+
+_REPORT_CHARACTERS = 6000
+
+
+class Refusal(Exception):
+    """A failure with its verdict: status word and message, sent to the judge instead of an answer."""
+
+    def __init__(self, status: str, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+def main(sock: socket.socket, inputs_fd: int, outputs_fd: int, own_root: bool) -> None:
+    scratch = "/scratch" if own_root else tempfile.mkdtemp(prefix="gauntlet-scratch-")
+    prepare_scratch(scratch)
+    loop = Loop(scratch, inputs_fd, outputs_fd)
+    wire.send(sock, {"hello": os.getpid()})
+    while True:
+        try:
+            message, fds = wire.receive_with_fds(sock)
+        except wire.WireClosed:
+            return
+        operation = message.get("op")
+        if operation == "exit":
+            return
+        if operation == "go":
+            # The timed path: nothing between here and the answer but the calls themselves.
+            try:
+                reply = loop.go(message["n"])
+            except Exception as error:
+                reply = failure(error)
+        else:
+            try:
+                reply = getattr(loop, operation)(message, fds)
+            except Exception as error:
+                reply = failure(error)
+        wire.send(sock, reply)
+
+
+def prepare_scratch(scratch: str) -> None:
+    """Point every cache and home of this process into its private scratch folder."""
+    os.chdir(scratch)
+    for variable, name in (("HOME", "home"), ("TMPDIR", "tmp"), ("TORCHINDUCTOR_CACHE_DIR", "cache/inductor"),
+                           ("TRITON_CACHE_DIR", "cache/triton"), ("TORCH_EXTENSIONS_DIR", "cache/extensions"),
+                           ("XDG_CACHE_HOME", "cache/xdg")):
+        path = os.path.join(scratch, name)
+        os.makedirs(path, exist_ok=True)
+        os.environ[variable] = path
+    tempfile.tempdir = None
+    sys.stdout.reconfigure(line_buffering=True)
+    warnings.filterwarnings("ignore", message="The given buffer is not writable")
+    torch.set_grad_enabled(False)
+
+
+def failure(error: Exception) -> dict:
+    """The message that reports `error`, with the status it looks like."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-_REPORT_CHARACTERS:]
+    if isinstance(error, Refusal):
+        return {"error": error.status, "message": str(error)}
+    if isinstance(error, SyntaxError):
+        return {"error": "compile_error", "message": f"{error}", "trace": text}
+    memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    return {"error": "out_of_memory" if memory else "runtime_error",
+            "message": f"{type(error).__name__}: {error}"[:1000], "trace": text}
+
+
+class Loop:
+    """State of one contestant: the candidate's callable and the slots of the present layout."""
+
+    def __init__(self, scratch: str, inputs_fd: int, outputs_fd: int):
+        self.scratch = scratch
+        self.inputs = mmap.mmap(inputs_fd, os.fstat(inputs_fd).st_size, mmap.MAP_SHARED, mmap.PROT_READ)
+        self.outputs = mmap.mmap(outputs_fd, os.fstat(outputs_fd).st_size, mmap.MAP_SHARED)
+        self.outputs_address = ctypes.addressof(ctypes.c_char.from_buffer(self.outputs))
+        self.commit = memoryview(self.outputs).cast("B")
+        self.kernel = None
+        self.language = ""
+        self.keep: list = []
+        self.copy_each = False
+
+    # ------------------------------------------------------------------ building and loading
+
+    def build(self, message: dict, fds: list[int]) -> dict:
+        """Compile a C++ candidate; the shared object's bytes go into the output arena."""
+        source, target = os.path.join(self.scratch, "candidate.cpp"), os.path.join(self.scratch, "candidate.so")
+        with open(source, "w") as file:
+            file.write(message["source"])
+        try:
+            done = subprocess.run([message["compiler"], *message["flags"], source, "-o", target], text=True,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  errors="replace", timeout=message["seconds"])
+        except subprocess.TimeoutExpired:
+            raise Refusal("compile_error", f"the compiler ran longer than {message['seconds']:.0f} s") from None
+        except FileNotFoundError:
+            raise Refusal("infra_error", f"no C++ compiler: {message['compiler']} is not installed") from None
+        log = done.stdout.replace(self.scratch + "/", "")[-_REPORT_CHARACTERS:]
+        if done.returncode != 0:
+            raise Refusal("compile_error", log or f"the compiler ended with code {done.returncode}")
+        with open(target, "rb") as file:
+            data = file.read()
+        if len(data) > len(self.outputs):
+            raise Refusal("compile_error", f"the shared object has {len(data)} bytes; {len(self.outputs)} is the limit")
+        self.outputs[: len(data)] = data
+        return {"built": len(data), "log": log}
+
+    def load(self, message: dict, fds: list[int]) -> dict:
+        """Make the candidate callable. fds: the shared object (cpp), or a tar of warm compile caches (python)."""
+        self.language, self.args = message["language"], message["args"]
+        if message.get("threads"):
+            torch.set_num_threads(message["threads"])
+            _set_openmp_threads(message["threads"])
+        if self.language == "cpp":
+            self.kernel = self._load_cpp(message, fds[0])
+        else:
+            if fds:
+                with os.fdopen(fds[0], "rb") as file, tarfile.open(fileobj=file) as archive:
+                    archive.extractall(os.path.join(self.scratch, "cache"), filter="data")
+            self.kernel = self._load_python(message)
+        gc.disable()
+        return {"loaded": True}
+
+    def _load_cpp(self, message: dict, fd: int):
+        try:
+            library = ctypes.CDLL(f"/proc/self/fd/{fd}")
+        except OSError as error:
+            raise Refusal("runtime_error", f"the shared object does not load: {error}") from None
+        try:
+            function = getattr(library, message["entry"])
+        except AttributeError:
+            raise Refusal("compile_error", f'the source defines no extern "C" function called {message["entry"]!r}; '
+                                           f'declare it as: extern "C" void {message["entry"]}(…)') from None
+        function.restype = None
+        return function
+
+    def _load_python(self, message: dict):
+        name = f"candidate_{message['hash'][:12]}"
+        path = os.path.join(self.scratch, name + ".py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(message["source"])
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        try:
+            entry = getattr(module, message["entry"])
+        except AttributeError:
+            names = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))[:12]
+            raise Refusal("compile_error", f"the source defines no {message['entry']!r}; it defines "
+                                           f"{', '.join(names) or 'nothing callable'}") from None
+        if isinstance(entry, type):
+            entry = entry()
+            if isinstance(entry, torch.nn.Module):
+                entry.eval()
+        if not callable(entry):
+            raise Refusal("compile_error", f"{message['entry']!r} is a {type(entry).__name__}, not a function")
+        return entry
+
+    def export(self, message: dict, fds: list[int]) -> dict:
+        """A tar of this contestant's compile caches, into the output arena; 0 bytes when it does not fit."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for name in ("inductor", "triton", "extensions"):
+                archive.add(os.path.join(self.scratch, "cache", name), arcname=name)
+        data = buffer.getvalue()
+        if len(data) > len(self.outputs):
+            return {"exported": 0}
+        self.outputs[: len(data)] = data
+        return {"exported": len(data)}
+
+    # ------------------------------------------------------------------ slots
+
+    def layout(self, message: dict, fds: list[int]) -> dict:
+        """Describe the slots: where each call's inputs lie and what its outputs must look like."""
+        self.keep.clear()
+        gc.collect()
+        self.expected = [(getattr(torch, o["dtype"]), torch.Size(o["shape"])) for o in message["outputs"]]
+        if self.language == "cpp":
+            self._layout_cpp(message)
+        else:
+            self._layout_python(message)
+        self.commit_table = self.commit[: message["commit_bytes"]].cast("q")
+        return {"slots": message["slots"]}
+
+    def _layout_python(self, message: dict) -> None:
+        self.calls = []
+        inputs = [(getattr(torch, i["dtype"]), i["shape"], i["offset"], i["count"]) for i in message["inputs"]]
+        for slot in range(message["slots"]):
+            base = slot * message["stride"]
+            self.calls.append(tuple(
+                torch.frombuffer(self.inputs, dtype=dtype, count=count, offset=base + offset).view(shape)
+                if count else torch.empty(shape, dtype=dtype)
+                for dtype, shape, offset, count in inputs))
+
+    def _layout_cpp(self, message: dict) -> None:
+        # frombuffer of a read-only map: the address of the input arena, without a writable export
+        base = torch.frombuffer(self.inputs, dtype=torch.uint8).data_ptr()
+        sizes = [ctypes.c_int64(v) for v in message["dims"].values()]
+        scalars = [ctypes.c_double(v) if isinstance(v, float) else ctypes.c_int64(int(v))
+                   for v in self.args.values() if not isinstance(v, str)]
+        self.calls = []
+        for slot in range(message["slots"]):
+            ins = [ctypes.c_void_p(base + slot * message["stride"] + i["offset"]) for i in message["inputs"]]
+            first = self.outputs_address + message["commit_bytes"] + slot * message["out_stride"]
+            outs = [ctypes.c_void_p(first + o["offset"]) for o in message["outputs"]]
+            self.calls.append((*ins, *sizes, *scalars, *outs))
+
+    def warm(self, message: dict, fds: list[int]) -> dict:
+        """Unscored calls on slots of their own; finds out whether the candidate returns one buffer again and again."""
+        started = time.perf_counter()
+        self.copy_each = False
+        self.go(message["n"])
+        pointers = [self.commit_table[i] for i in range(message["n"] * len(self.expected))]
+        self.copy_each = self.language == "python" and len(set(pointers)) < len(pointers)
+        self.keep.clear()
+        return {"warm": time.perf_counter() - started}
+
+    def prepare(self, message: dict, fds: list[int]) -> dict:
+        """Between blocks: let go of the last block's answers."""
+        self.keep.clear()
+        gc.collect()
+        return {"ready": True}
+
+    def go(self, n: int) -> dict:
+        """The timed block: call the candidate once per slot, keep every answer alive, say where each lies."""
+        if self.language == "cpp":
+            kernel = self.kernel
+            for arguments in self.calls[:n]:
+                kernel(*arguments)
+            return {"done": n}
+        kernel, args, keep, table, calls = self.kernel, self.args, self.keep, self.commit_table, self.calls
+        if len(self.expected) == 1:
+            (dtype, shape), = self.expected
+            for i in range(n):
+                output = kernel(*calls[i], **args)
+                if type(output) is not torch.Tensor or output.dtype != dtype or output.shape != shape \
+                        or not output.is_contiguous() or self.copy_each:
+                    output = self.normalise(output, 0)
+                keep.append(output)
+                table[i] = output.data_ptr()
+            return {"done": n}
+        width = len(self.expected)
+        for i in range(n):
+            outputs = kernel(*calls[i], **args)
+            if not isinstance(outputs, (tuple, list)) or len(outputs) != width:
+                raise Refusal("wrong_output", f"{width} outputs are asked for, the kernel returned "
+                                              f"{len(outputs) if isinstance(outputs, (tuple, list)) else 1}")
+            for j, output in enumerate(outputs):
+                output = self.normalise(output, j)
+                keep.append(output)
+                table[i * width + j] = output.data_ptr()
+        return {"done": n}
+
+    def normalise(self, output, index: int) -> torch.Tensor:
+        """A plain dense tensor of the right dtype and shape, or a Refusal; strides are made contiguous, on the clock."""
+        if isinstance(output, (tuple, list)) and len(output) == 1:
+            output = output[0]
+        dtype, shape = self.expected[index]
+        if type(output) is not torch.Tensor:
+            raise Refusal("wrong_output", f"output {index} is a {type(output).__name__}, not a plain torch.Tensor")
+        if output.layout is not torch.strided or output.device.type != "cpu" or output.is_conj() or output.is_neg():
+            raise Refusal("wrong_output", f"output {index} is not a plain dense tensor on the cpu")
+        if output.dtype != dtype:
+            raise Refusal("wrong_output", f"output {index} has dtype {_name(output.dtype)}, expected {_name(dtype)}")
+        if output.shape != shape:
+            raise Refusal("wrong_output", f"output {index} has shape {list(output.shape)}, expected {list(shape)}")
+        if self.copy_each:
+            return output.clone(memory_format=torch.contiguous_format)
+        return output if output.is_contiguous() else output.contiguous()
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _set_openmp_threads(count: int) -> None:
+    try:
+        ctypes.CDLL("libgomp.so.1").omp_set_num_threads(count)
+    except OSError:
+        return  # no OpenMP runtime: nothing to set

@@ -1,0 +1,363 @@
+"""The judge's handles on the untrusted side: the zygote that forks contestants, and one contestant.
+
+A contestant is frozen whenever it is not its turn. What it says is data: a wrong message ends the attempt, never the judge.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import itertools
+import os
+import random
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness.contestant import wire
+from harness.judge import freeze, limits
+from harness.judge.arena import Arena
+from harness.spec.errors import GauntletError
+
+OUTPUT_TAIL = 16_384
+ZYGOTE_START_S = 180.0
+SPAWN_S = 30.0
+_ENVIRONMENT = {
+    # CPU.md: without these, glibc returns every large result to the system and page faults are timed instead.
+    "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_TOP_PAD_": "67108864",
+    "GOMP_SPINCOUNT": "0",  # OpenMP threads that spin after their work would steal from the opponent's block
+    "OPENBLAS_NUM_THREADS": "1",  # else numpy starts a thread, and the zygote must have none
+    "HOME": "/scratch/home", "TMPDIR": "/scratch/tmp", "TORCHINDUCTOR_CACHE_DIR": "/scratch/cache/inductor",
+    "LANG": "C.UTF-8", "USER": "contestant", "PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
+}
+
+
+class Lost(Exception):
+    """The contestant ended, fell silent or broke the protocol. status: the verdict; message: for people."""
+
+    def __init__(self, status: str, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+class MachineFault(Exception):
+    """Something of ours or of the machine's failed; never charged to a candidate (infra_error)."""
+
+
+class Zygote:
+    """The exec'd process that imports torch once. Starts on creation; `wait` blocks until it can fork.
+
+    pythonpath: extra folders on sys.path of contestants. containment: auto, full (refuse less), none (tests only).
+    """
+
+    def __init__(self, containment: str = "auto", pythonpath: list[str] = (), preload: list[str] = ()):
+        self.containment = containment
+        self.kind, self.parent, self.freezer_reason = freeze.best_available()
+        if self.parent:
+            freeze.sweep(self.parent)
+        self._labels = itertools.count()
+        self._new_root = tempfile.mkdtemp(prefix="gauntlet-root-")
+        ours, theirs = socket.socketpair()
+        package = Path(__file__).resolve().parents[1]
+        paths = [str(p) for p in pythonpath] + [p for p in sys.path if p and os.path.exists(p)]
+        code = (f"import sys; sys.path[:] = {[str(package.parent), *paths]!r}; "
+                f"from harness.contestant.zygote import main; main({theirs.fileno()})")
+        environment = dict(_ENVIRONMENT, OMP_NUM_THREADS=str(cores()), TRITON_INTERPRET="1")
+        self.process = subprocess.Popen([sys.executable, "-I", "-c", code], env=environment, pass_fds=(theirs.fileno(),),
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        theirs.close()
+        self.control = ours
+        binds, masks = visible_paths(package, paths, list(pythonpath))
+        self.facts: dict = {}
+        wire.send(ours, {"binds": binds, "masks": masks, "new_root": self._new_root, "root": os.geteuid() == 0,
+                         "import_triton": importlib.util.find_spec("triton") is not None, "preload": list(preload)})
+
+    def wait(self) -> None:
+        """Block until the zygote has imported everything; MachineFault with its last words when it could not."""
+        if self.facts:
+            return
+        try:
+            self.facts = wire.receive(self.control, time.monotonic() + ZYGOTE_START_S)
+        except wire.WireError as error:
+            self.process.kill()
+            words = self.process.stderr.read().decode(errors="replace").strip().splitlines()[-5:]
+            raise MachineFault(f"the zygote did not start ({error}): {' | '.join(words)}") from None
+
+    def spawn(self, inputs: Arena, outputs: Arena, *, memory: int, scratch: int) -> Contestant:
+        """A fresh contained contestant over these arenas, running (not frozen) and waiting for its first message."""
+        self.wait()
+        label = next(self._labels)
+        freezer = freeze.make(self.kind, self.parent, f"gauntlet-{os.getpid()}-{label}")
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the hello is sent, else it names nobody
+        read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(write_end, True)
+        bound = limits.memory_group(f"gauntlet-{os.getpid()}-{label}", memory)
+        procs = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in [*freezer.procs_files(), *bound.procs_files()]]
+        try:
+            wire.send(self.control, {"scratch": scratch, "processes": 256,
+                                     "data_bytes": None if bound.path else memory, "containment": self.containment,
+                                     "outside_id": 1_600_000_000 + random.SystemRandom().randrange(10**8)},
+                      [theirs.fileno(), inputs.fd, outputs.fd, write_end, *procs])
+            reply = wire.receive(self.control, time.monotonic() + SPAWN_S)
+        except (wire.WireError, OSError) as error:
+            raise MachineFault(f"the zygote does not answer: {error}") from None
+        finally:
+            theirs.close()
+            wire.close_all([write_end, *procs])
+        if "error" in reply:
+            freezer.close()
+            bound.close()
+            ours.close()
+            os.close(read_end)
+            raise MachineFault(f"no contestant could be started: {reply['error']}")
+        freezer.attach(reply["init"])
+        level = dict(reply["level"], memory_limit=bound.name)
+        return Contestant(ours, read_end, reply["init"], freezer, bound, level)
+
+    def close(self) -> None:
+        """End the zygote and with it every contestant."""
+        self.control.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stderr.close()
+        shutil.rmtree(self._new_root, ignore_errors=True)
+
+
+class Contestant:
+    """One contained process tree. Created running; `freeze` and `thaw` are the judge's."""
+
+    def __init__(self, sock: socket.socket, pipe: int, init: int, freezer, bound, level: dict):
+        self.sock, self.pipe, self.init, self.freezer, self.bound = sock, pipe, init, freezer, bound
+        self.level = dict(level, freezer=freezer.name)
+        self.tail = b""
+        self.frozen = self.closed = False
+        self.buffer = bytearray()
+        sock.setblocking(False)
+        self.pid = init
+        self.pid = self._hello()
+
+    def _hello(self) -> int:
+        """The worker's pid as the judge sees it: the kernel translates credentials into the reader's namespace."""
+        deadline = time.monotonic() + SPAWN_S
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        if not poll.poll(SPAWN_S * 1e3):
+            raise MachineFault("a new contestant did not say hello")
+        data, ancillary, _flags, _ = self.sock.recvmsg(4096, socket.CMSG_SPACE(12))
+        self.buffer += data
+        pid = 0
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                pid = int.from_bytes(payload[:4], sys.byteorder)
+        if "hello" not in self.receive(deadline) or not pid:
+            raise MachineFault("a new contestant did not say hello")
+        return pid
+
+    # ---------------------------------------------------------------- messages
+
+    def ask(self, message: dict, seconds: float, fds: list[int] = (), what: str = "") -> dict:
+        """Send a message and wait for its answer; thaws if needed and leaves the contestant running.
+
+        Raises Lost: timeout, an end of the process, a broken message, or the failure the contestant reports.
+        """
+        self.thaw()
+        self.post(message, fds)
+        return self.answer(time.monotonic() + seconds, what or message["op"])
+
+    def post(self, message: dict, fds: list[int] = ()) -> None:
+        """Put a message into the contestant's socket; it may be frozen."""
+        try:
+            self.sock.setblocking(True)
+            wire.send(self.sock, message, fds, time.monotonic() + 30)
+        except (wire.WireError, OSError):
+            raise self._gone("before the judge's next message") from None
+        finally:
+            self.sock.setblocking(False)
+
+    def answer(self, deadline: float, what: str) -> dict:
+        """The answer to the message posted last, its reported failures raised as Lost."""
+        try:
+            reply = self.receive(deadline)
+        except wire.WireTimeout:
+            raise Lost("timeout", f"no answer to {what!r} in time") from None
+        except wire.WireClosed:
+            raise self._gone(f"during {what!r}") from None
+        except wire.WireError as error:
+            raise Lost("tampered", f"broken message during {what!r}: {error}") from None
+        if "error" in reply:
+            status = reply["error"] if reply["error"] in _REPORTABLE else "runtime_error"
+            message = reply.get("message")
+            trace = reply.get("trace")
+            lost = Lost(status, message[:4000] if isinstance(message, str) else "no message")
+            lost.trace = trace[-8000:] if isinstance(trace, str) else ""
+            raise lost
+        return reply
+
+    def receive(self, deadline: float) -> dict:
+        """The next message; drains what the candidate prints meanwhile, so that no print can block it."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        poll.register(self.pipe, select.POLLIN)
+        while True:
+            message = self._complete()
+            if message is not None:
+                return message
+            left = deadline - time.monotonic()
+            ready = dict(poll.poll(left * 1e3)) if left > 0 else {}
+            if not ready:
+                raise wire.WireTimeout("no answer before the deadline")
+            if self.sock.fileno() in ready:
+                try:
+                    data = self.sock.recv(1 << 20)
+                except BlockingIOError:
+                    continue
+                except ConnectionError:
+                    data = b""
+                if not data:
+                    raise wire.WireClosed("closed") if not self.buffer else wire.WireError("closed in mid-message")
+                self.buffer += data
+            if self.pipe in ready and not self.drain():
+                poll.unregister(self.pipe)
+
+    def _complete(self) -> dict | None:
+        if len(self.buffer) < 4:
+            return None
+        length = int.from_bytes(self.buffer[:4], "big")
+        if length > wire.MAX_MESSAGE:
+            raise wire.WireError(f"a message of {length} bytes is announced")
+        if len(self.buffer) < 4 + length:
+            return None
+        body = bytes(self.buffer[4: 4 + length])
+        del self.buffer[: 4 + length]
+        return wire.decode(body)
+
+    def unasked(self) -> bool:
+        """True when the contestant has sent more than it was asked for."""
+        try:
+            return bool(self.buffer) or bool(self.sock.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return False
+
+    def drain(self) -> bool:
+        """Read what was printed, keep the tail; False at the end of the pipe."""
+        try:
+            data = os.read(self.pipe, 1 << 16)
+        except BlockingIOError:
+            return True
+        self.tail = (self.tail + data)[-OUTPUT_TAIL:]
+        return bool(data)
+
+    def _gone(self, when: str) -> Lost:
+        limit = time.monotonic() + 1.0
+        while time.monotonic() < limit and b"[contestant]" not in self.tail and self.drain():
+            time.sleep(0.01)
+        words = self.tail.decode(errors="replace")
+        reason = words.rpartition("[contestant] ")[2].strip() if "[contestant] " in words else "it ended"
+        if "SIGSEGV" in reason or "SIGBUS" in reason:
+            reason += "; inputs are read-only: a kernel must not write into them, nor read or write out of bounds"
+        status = "out_of_memory" if "SIGKILL" in reason else "runtime_error"
+        return Lost(status, f"the process ended {when}: {reason}")
+
+    # ---------------------------------------------------------------- freezing, reading, ending
+
+    def freeze(self) -> None:
+        """Stop the whole tree and know that it has stopped. Lost("tampered") when it does not come to rest."""
+        if self.frozen:
+            return
+        try:
+            self.freezer.freeze()
+        except freeze.FreezeError as error:
+            raise Lost("tampered", str(error)) from None
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """Let it run."""
+        if self.frozen:
+            self.freezer.thaw()
+            self.frozen = False
+
+    def read(self, address: int, count: int) -> bytearray:
+        """`count` bytes of the frozen contestant's memory, copied into private memory. Lost when they are not there."""
+        target = bytearray(count)
+        if count == 0:
+            return target
+        buffer = (ctypes.c_char * count).from_buffer(target)
+        done = 0
+        while done < count:
+            local = _IoVec(ctypes.addressof(buffer) + done, count - done)
+            remote = _IoVec((address + done) % 2**64, count - done)
+            got = _process_vm_readv(self.pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
+            if got <= 0:
+                number = ctypes.get_errno()
+                if number == 1:
+                    raise MachineFault("this system does not let the judge read its contestants' memory "
+                                       "(process_vm_readv: EPERM; see kernel.yama.ptrace_scope)")
+                raise Lost("tampered", f"the committed answer at {address:#x} is not in the contestant's memory")
+            done += got
+        return target
+
+    def close(self) -> None:
+        """End everything of it; nothing is left afterwards."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            os.kill(self.init, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it had ended
+        self.freezer.kill()
+        self.sock.close()
+        os.close(self.pipe)
+        self.freezer.close()
+        self.bound.close()
+
+
+_REPORTABLE = {"wrong_output", "compile_error", "runtime_error", "out_of_memory", "unsupported", "infra_error"}
+
+
+class _IoVec(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+_process_vm_readv = ctypes.CDLL(None, use_errno=True).process_vm_readv
+_process_vm_readv.restype = ctypes.c_ssize_t
+_process_vm_readv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong,
+                              ctypes.c_ulong]
+
+
+def cores() -> int:
+    """CPU cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def visible_paths(package: Path, paths: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
+    """(read-only binds, masked folders): the interpreter, its packages, the toolchain and our contestant room; nothing
+    of the user's, no task, solution, result or archive."""
+    system = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/alternatives", "/etc/ld.so.cache",
+              "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/opt/rocm"]
+    python = [sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))]
+    # Only folders of packages: the judge's sys.path may also hold the checkout or the folder it was started in.
+    packages = [p for p in paths if os.path.isdir(p) and p.rstrip("/").endswith(("site-packages", "dist-packages"))]
+    torch_spec = importlib.util.find_spec("torch")
+    if torch_spec and torch_spec.origin:
+        packages.append(str(Path(torch_spec.origin).parents[1]))
+    binds: list[str] = []
+    for path in [*system, *python, *packages, *extra, str(package / "contestant")]:
+        path = os.path.abspath(path)
+        if os.path.lexists(path) and not any(path == b or path.startswith(b + "/") for b in binds):
+            binds.append(path)
+    masks = [str(p) for p in (package,) if any(str(p).startswith(b + "/") for b in binds)]
+    return binds, masks
+

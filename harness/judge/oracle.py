@@ -1,0 +1,56 @@
+"""The reference, run by the judge: in float64 it is the oracle that decides, in the case's dtype it only calibrates.
+
+The reference is trusted code (DESIGN section 2): ours, or that of the user who asks for a verdict. It is the only code
+of a task that the judge executes.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Sequence
+
+import torch
+
+from harness.spec.errors import SpecError
+from harness.spec.task import Task
+
+
+class Reference:
+    """A task's reference, callable on lists of tensors.
+
+    Raises SpecError when the source cannot be executed or the reference raises on its own inputs.
+    """
+
+    def __init__(self, task: Task):
+        self.task = task
+        name = f"gauntlet_reference_{task.content_hash[:12]}"
+        module = types.ModuleType(name)
+        module.__file__ = task.source_file or name
+        sys.modules[name] = module
+        try:
+            exec(compile(task.reference_source, f"<reference of {task.name}>", "exec"), module.__dict__)
+            entry = getattr(module, task.reference_entry)
+            self.call = entry().eval() if isinstance(entry, type) else entry
+        except Exception as error:
+            raise SpecError(f"task {task.name}: the reference {task.reference} cannot be loaded: "
+                            f"{type(error).__name__}: {error}") from error
+
+    def outputs(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The reference's outputs as a list of contiguous tensors, in the dtype of the inputs."""
+        try:
+            with torch.no_grad():
+                result = self.call(*inputs, **self.task.args)
+        except Exception as error:
+            shapes = ", ".join(f"{name}={list(t.shape)}" for name, t in zip(self.task.inputs, inputs, strict=True))
+            raise SpecError(f"task {self.task.name}: the reference {self.task.reference} raised on {shapes}: "
+                            f"{type(error).__name__}: {error}") from error
+        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        if len(results) != self.task.outputs or not all(isinstance(r, torch.Tensor) for r in results):
+            raise SpecError(f"task {self.task.name}: the reference returned {len(results)} values, "
+                            f"the task declares {self.task.outputs} tensor outputs")
+        return [r.contiguous() for r in results]
+
+    def oracle(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The same in float64; integer and boolean inputs stay what they are."""
+        return self.outputs([i.double() if i.is_floating_point() else i for i in inputs])

@@ -1,0 +1,1 @@
+"""Standings in the terminal and the static leaderboard."""

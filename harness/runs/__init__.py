@@ -1,0 +1,1 @@
+"""Runs: agents × tasks, the event log, and the finalised record folder."""

@@ -1,0 +1,1 @@
+"""From judged attempts to figures: estimates with intervals, credits, ranks. Pure functions."""

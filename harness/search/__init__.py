@@ -1,0 +1,1 @@
+"""Parameter spaces of templates and the samplers that walk them."""

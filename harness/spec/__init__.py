@@ -1,0 +1,1 @@
+"""What is asked: tasks, suites, candidates, and where their content lies. Imports no torch at import time."""
