@@ -31,10 +31,14 @@ SPAWN_S = 30.0
 _ENVIRONMENT = {
     # CPU.md: without these, glibc returns every large result to the system and page faults are timed instead.
     "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_TOP_PAD_": "67108864",
+    "TORCHINDUCTOR_VEC_ISA_OK": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",  # else each asks a new process
+    # Else every contestant precompiles 200 MB of headers anew, even on a hit in its compile cache.
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "GOMP_SPINCOUNT": "0",  # OpenMP threads that spin after their work would steal from the opponent's block
     "OPENBLAS_NUM_THREADS": "1",  # else numpy starts a thread, and the zygote must have none
     "HOME": "/scratch/home", "TMPDIR": "/scratch/tmp", "TORCHINDUCTOR_CACHE_DIR": "/scratch/cache/inductor",
-    "LANG": "C.UTF-8", "USER": "contestant", "PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
+    "LANG": "C.UTF-8", "USER": "contestant",
+    "PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 
@@ -34,6 +35,17 @@ class Layout:
     def __post_init__(self) -> None:
         self.inputs = [torch_shape(spec, self.dims, self.dtype) for spec in self.task.inputs.values()]
         self.banks = [Bank(spec, self.dims, self.dtype, self.scale) for spec in self.task.inputs.values()]
+        self._place()
+
+    @classmethod
+    def over(cls, probe: Layout, outputs: list[tuple[torch.dtype, tuple[int, ...]]]) -> Layout:
+        """`probe` with its outputs known; its banks are used on."""
+        layout = copy.copy(probe)
+        layout.outputs = outputs
+        layout._place()
+        return layout
+
+    def _place(self) -> None:
         self.offsets, self.stride = _pack(self.inputs)
         self.out_offsets, self.out_stride = _pack(self.outputs)
         widest = max(self.stride, self.out_stride, 1)

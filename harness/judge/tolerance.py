@@ -55,7 +55,7 @@ def ulp(o: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Spacing of `dtype` at |o|: from |o| rounded down to `dtype` to the next larger value; float64, o's shape.
 
     o: float64, any shape. Subnormals have the format's constant smallest spacing; above the largest finite value the
-    spacing goes on as if the exponent had no end; inf and NaN give inf. Raises KeyError for a dtype that does not float.
+    spacing goes on as if the exponent had no end; inf and NaN give inf. Raises KeyError for integers and booleans.
     """
     bits, smallest_exponent = _FORMATS[dtype]
     power = (o.view(torch.int64) & _EXPONENT_BITS).view(torch.float64)  # 2^⌊log2|o|⌋, exactly
@@ -145,17 +145,23 @@ def bound(
 def l2_bound(
     o: torch.Tensor, dtype: torch.dtype, *, reference: torch.Tensor | None = None, precision: str = "ieee"
 ) -> float:
-    """The largest allowed ‖y − o‖₂ over the representable elements.
-
-    λ‖o‖ is held to at least 1.5·‖½ulp‖: the same number for normal values (λ of the half types is 1.5 roundoffs), and
-    what keeps the correctly rounded answer right where the output is subnormal.
-    """
+    """The largest allowed ‖y − o‖₂ over the representable elements. Arguments as in `bound`."""
     if not _all_representable(o, dtype):
         o = torch.where(representable(o, dtype), o, 0.0)
-    relative = lambda_l2(dtype, precision) * _norm(o)
-    rounding = _L2_ROUNDING_FACTOR * 0.5 * _norm(ulp(o, dtype))
     excess = 0.0 if reference is None else _norm(reference_excess(reference, o, dtype))
-    return max(relative, rounding) + _L2_EXCESS_FACTOR * excess
+    return l2_limit(_norm(o), 0.5 * _norm(ulp(o, dtype)), excess, dtype, precision)
+
+
+def l2_limit(
+    oracle_norm: float, half_ulp_norm: float, excess_norm: float, dtype: torch.dtype, precision: str = "ieee"
+) -> float:
+    """λ‖o‖ + 4‖excess‖ from the norms over the representable elements.
+
+    λ‖o‖ is held to at least 1.5·‖½ulp‖: no more than λ‖o‖ for normal values (λ of the half types is 1.5 roundoffs), and
+    what keeps the correctly rounded answer right where the output is subnormal.
+    """
+    allowed = max(lambda_l2(dtype, precision) * oracle_norm, _L2_ROUNDING_FACTOR * half_ulp_norm)
+    return allowed + _L2_EXCESS_FACTOR * excess_norm
 
 
 class ElementBound:
@@ -179,11 +185,17 @@ class ElementBound:
         self._o, self._dtype, self._reference = o, dtype, reference
         self._kappa = kappa(dtype, precision)
         self._tolerance = tolerance if is_capped(dtype, precision) else None
-        valid = None if _all_representable(o, dtype) else representable(o, dtype)
+        self.all_representable = _all_representable(o, dtype)
+        valid = None if self.all_representable else representable(o, dtype)
         self._scale = _Slices(o, valid)
         self._excess = None
+        self.excess_norm = 0.0
         if reference is not None:
-            self._excess = _Slices(reference_excess(reference, o, dtype), valid)
+            excess = reference_excess(reference, o, dtype)
+            if valid is not None:
+                excess.masked_fill_(~valid, 0.0)
+            self.excess_norm = _norm(excess)
+            self._excess = _Slices(excess, valid)
 
     def block(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         """(T, ½ulp) of o[start:stop], both float64 and of that shape."""

@@ -75,11 +75,14 @@ def identity(record: Record) -> tuple[str, str, str, str]:
 def verdict(record: Record, outcome: Outcome) -> JudgeResult | None:
     """The judgement that speaks for the agent on the outcome's task, as a Finish counts it.
 
-    A task the machine kept the agent from finishing is an infrastructure error, whatever was judged before.
+    A task on which the machine failed for good counts as an infrastructure error, whatever else was judged: the
+    candidate that was lost might have been the best one.
     """
     result = record.result(outcome.task)
-    if result is not None and outcome.stop == "infrastructure" and result.status != Status.infra_error:
-        why = outcome.message or "the machine failed before the agent was done"
+    failed = outcome.stop == "infrastructure" or outcome.infra_errors > 0
+    if failed and result is not None and result.status != Status.infra_error:
+        count = outcome.infra_errors
+        why = f"the machine failed {count} judgement{'s' if count != 1 else ''} for good; run this agent again"
         return result.model_copy(update={"status": Status.infra_error, "message": why, "speedup": None})
     return result
 

@@ -42,8 +42,9 @@ class Scale:
     def __init__(self, estimates: list[Estimate]) -> None:
         values = [v for e in estimates for v in (e.low, e.value, e.high) if math.isfinite(v) and v > 0]
         # Capped at 1000 on either side: one absurd ratio must not flatten all the others.
-        self.low = max(1e-3, min([*values, 0.8]))
-        self.high = min(1e3, max([*values, 1.25]))
+        # A little room at both ends keeps the outermost dot from looking cut off.
+        self.low = max(1e-3, min([*values, 0.8])) / 1.05
+        self.high = min(1e3, max([*values, 1.25])) * 1.05
 
     def x(self, value: float) -> float:
         """Position of `value` in the bar, between 4 and BAR_WIDTH - 4."""
@@ -69,7 +70,7 @@ class Scale:
             f'aria-hidden="true"><line class="axis" x1="4" y1="{middle}" x2="{BAR_WIDTH - 4}" y2="{middle}"/>'
             f'<line class="one" x1="{one}" y1="1" x2="{one}" y2="{BAR_HEIGHT - 1}"/>'
             f'<line class="range" x1="{low}" y1="{middle}" x2="{high}" y2="{middle}"/>'
-            f'<circle class="dot" cx="{mid}" cy="{middle}" r="3.5"/></svg>'
+            f'<circle class="dot" cx="{mid}" cy="{middle}" r="3"/></svg>'
         )
 
 

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """`value` with non-finite floats as the strings "Infinity", "-Infinity", "NaN": strict JSON has no such numbers.
 
     pydantic reads the strings back into float fields as the floats they name.
@@ -16,9 +16,9 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value
 
 
@@ -28,7 +28,7 @@ def canonical_json(value: Any, indent: int | None = None) -> str:
     Raises TypeError for what JSON cannot hold (dump models to plain values first).
     """
     separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps(_finite(value), sort_keys=True, allow_nan=False, separators=separators, indent=indent)
+    return json.dumps(finite(value), sort_keys=True, allow_nan=False, separators=separators, indent=indent)
 
 
 def sha256_hex(data: bytes) -> str:

@@ -135,7 +135,8 @@ def make_plan(config: RunConfig) -> Plan:
             screening = attempts * len(cases) * SCREEN_S[at]
             if config.seconds is not None:
                 screening = min(screening, config.seconds)
-            judging = (1 if at == 0 and finals else finals) * len(cases) * (FINAL_FIXED_S + FINAL_S[at] * scale * against)
+            final = len(cases) * (FINAL_FIXED_S + FINAL_S[at] * scale * against)
+            judging = final * (min(finals, 1), finals)[at]
             row[key] = round(screening + judging, 1)
         rows.append(row)
     return Plan(config, rows)

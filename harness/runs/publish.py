@@ -46,7 +46,8 @@ def _publish_agent(recorded: Recorded, run_id: str, agent: str, results: Path) -
             raise GauntletError(f"run {run_id}: {agent} on {task.name} has no outcome; the log is not of a whole run")
         outcomes.append(cell.outcome)
         finished = max(finished, cell.done_at)
-        for (index, depth), judged in sorted(cell.attempts.items(), key=lambda item: (item[0][0], item[0][1] == "final")):
+        for index, depth in sorted(cell.attempts, key=lambda key: (key[0], key[1] == "final")):
+            judged = cell.attempts[index, depth]
             candidate = cell.proposals[index]
             candidates[candidate.hash] = candidate
             rows.append(

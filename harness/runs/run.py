@@ -131,9 +131,9 @@ class Run:
     def judge(self, request: JudgeRequest, **about: Any) -> tuple[JudgeResult, int]:
         """Submit `request`, again up to `INFRA_RETRIES` times while the machine fails. Returns verdict and tries."""
         for attempt in range(1, INFRA_RETRIES + 2):
-            self.tell(ev.JUDGING, depth=request.depth, tries=attempt, **about)
-            waiting = self.lease.hold(lambda text: self.tell(ev.WAITING, message=text)) if self.lease else nullcontext()
-            with waiting:
+            turn = self.lease.hold(lambda text: self.tell(ev.WAITING, message=text)) if self.lease else nullcontext()
+            with turn:
+                self.tell(ev.JUDGING, depth=request.depth, tries=attempt, **about)
                 result = self.executor.submit(request)
             if result.status != Status.infra_error:
                 break

@@ -47,9 +47,9 @@ class Rank:
 def sign_flip_p(differences: Sequence[float], *, seed: int = 0) -> float:
     """Two-sided p-value of "the differences are symmetric about 0", by flipping their signs (Fisher 1935, ch. 3).
 
-    All 2ⁿ sign patterns up to 20 non-zero differences, hence never below 2^−(n−1); beyond that 200,000 seeded draws, with
-    (1 + hits)/(1 + draws) so that p is never 0. Zero differences say nothing and leave the result as it is; none but
-    zeros gives 1.
+    All 2ⁿ sign patterns up to 20 non-zero differences, hence never below 2^−(n−1); beyond that 200,000 seeded draws,
+    with (1 + hits)/(1 + draws) so that p is never 0. Zero differences say nothing and leave the result as it is; none
+    but zeros gives 1.
     """
     import numpy as np
 
@@ -74,7 +74,7 @@ def sign_flip_p(differences: Sequence[float], *, seed: int = 0) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values by Holm's step-down method, in the given order: reject where ≤ α (Holm 1979, Scand. J. Stat.)."""
+    """Adjusted p-values by Holm's step-down method, in the given order; reject where ≤ α. (Holm 1979, jstor 4615733.)"""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, running = [0.0] * len(p_values), 0.0
     for position, i in enumerate(order):

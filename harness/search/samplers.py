@@ -57,7 +57,7 @@ def _seen(space: Space, judged: Judged) -> set[Key]:
 
 
 def _top(space: Space, judged: Judged) -> Configuration | None:
-    """Where the climb stands, told from the judged ones alone: a step up moves it, a jump (no neighbour) restarts it."""
+    """Where the climb stands, told from the judged ones: a step up moves it, a jump (no neighbour) restarts it."""
     hill: Configuration | None = None
     height = 0.0
     around: set[Key] = set()

@@ -19,7 +19,7 @@ import itertools
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -60,13 +60,13 @@ class _SpaceFile(Model):
     flags: list[str] = Field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Space:
     """Parameters with their ordered values, and the conditions a configuration must meet.
 
-    parameters: name → its values in order; default: a valid configuration.
-    constraints: (text, condition, place for messages) of each condition.
-    source: text of the template, file: name of the template, for messages of the compiler.
+    parameters: name → its values in order. default: a valid configuration.
+    constraints: the text and the function of each condition.
+    source: the template's text. file: its name, for messages of the compiler. place: the YAML, for our own messages.
     """
 
     task: str
@@ -77,7 +77,7 @@ class Space:
     entry: str = "kernel"
     source: str = ""
     file: str = "template.cpp"
-    place: str = field(default="", compare=False)
+    place: str = ""
 
     @property
     def size(self) -> int:

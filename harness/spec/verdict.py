@@ -48,6 +48,8 @@ class JudgeRequest(_Record):
     half_width: target of the 95 % interval's half-width, relative (0.03 is ±3 %).
     instances: (first, most) fresh instances of each side in a final.
     timed: False judges correctness only.
+    split: report the speedup from the second half of the instances, `selected` from the first: for when several
+        finalists compete and the best is picked by `selected` (MEASURING section 4).
     """
 
     id: str
@@ -60,6 +62,7 @@ class JudgeRequest(_Record):
     half_width: float = 0.03
     instances: tuple[int, int] = (8, 24)
     timed: bool = True
+    split: bool = False
     limits: Limits = Field(default_factory=Limits)
 
 

@@ -11,9 +11,6 @@
 //   SCHEDULE  OpenMP schedule over pieces
 #include <cstdint>
 #include <cstring>
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between inlined functions only
 
@@ -24,7 +21,7 @@
 #define VEC 8
 #endif
 #ifndef UNROLL
-#define UNROLL 2
+#define UNROLL 1
 #endif
 #ifndef STREAM
 #define STREAM 0
@@ -35,6 +32,9 @@
 
 #if STREAM && VEC < 8
 #error "STREAM writes 8 floats at a time: VEC must be 8 or more"
+#endif
+#if STREAM && defined(__AVX__)
+#include <immintrin.h>
 #endif
 
 namespace {

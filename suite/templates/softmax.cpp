@@ -13,9 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <vector>
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between inlined functions only
 
@@ -23,10 +20,10 @@
 #define VEC 8
 #endif
 #ifndef UNROLL
-#define UNROLL 4
+#define UNROLL 1
 #endif
 #ifndef KEEP
-#define KEEP 0
+#define KEEP 1
 #endif
 #ifndef STREAM
 #define STREAM 0
@@ -37,6 +34,9 @@
 
 #if STREAM && (VEC < 8 || KEEP == 0)
 #error "STREAM writes 8 floats at a time and each line once: VEC must be 8 or more and KEEP not 0"
+#endif
+#if STREAM && defined(__AVX__)
+#include <immintrin.h>
 #endif
 
 namespace {

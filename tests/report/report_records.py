@@ -132,8 +132,12 @@ def write_run(
     note: str = "one pass",
     duplicate: bool = False,
     stop: str = "done",
+    verdict: dict[str, object] | None = None,
 ) -> Path:
-    """Publish one run of `agent`; tasks: task → final speedup over eager, or the status it ended with."""
+    """Publish one run of `agent`; tasks: task → final speedup over eager, or the status it ended with.
+
+    verdict: fields of every JudgeResult to set otherwise.
+    """
     candidates: dict[str, Candidate] = {}
     rows, outcomes, specs = [], [], []
     for task, ended in tasks.items():
@@ -146,8 +150,8 @@ def write_run(
         ref = CandidateRef(hash=candidate.hash, file=candidate_file(candidate), note=note, parameters={"block": 64},
                            language="python", entry="kernel")
         status, value = (ended, None) if isinstance(ended, Status) else (Status.ok, float(ended))
-        screened = result(task, status, value, "screen", candidate)
-        final = result(task, status, value, "final", candidate, task_hash=spec.content_hash)
+        screened = result(task, status, value, "screen", candidate, **(verdict or {}))
+        final = result(task, status, value, "final", candidate, task_hash=spec.content_hash, **(verdict or {}))
         rows.append(AttemptRow(task=task, index=0, depth="screen", candidate=ref, result=screened))
         if status in (Status.ok, Status.infra_error, Status.noisy):
             rows.append(AttemptRow(task=task, index=0, depth="final", candidate=ref, result=final))

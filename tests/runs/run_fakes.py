@@ -31,7 +31,9 @@ def candidate(number: int | str) -> Candidate:
     return Candidate(source=f"def kernel(x):\n    return x  # {number}\n", parameters={"number": number})
 
 
-def verdict(request: JudgeRequest, status: Status = Status.ok, speedup: float | None = None, **more: Any) -> JudgeResult:
+def verdict(
+    request: JudgeRequest, status: Status = Status.ok, speedup: float | None = None, **more: Any
+) -> JudgeResult:
     """A verdict on `request`, with one case and raw blocks when there is a speedup."""
     estimate = None if speedup is None else Estimate(value=speedup, low=speedup * 0.97, high=speedup * 1.03, n=8)
     case = CaseResult(name="odd", dims={"rows": 3, "cols": 5}, dtype="float32", status=status, speedup=estimate)

@@ -1,0 +1,101 @@
+"""Compiled candidates and warm compile caches, kept by content. Compiling happens inside a contained contestant; the
+judge moves the bytes into the cache itself, and contestants only ever get read-only descriptors of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from harness.judge.arena import Arena
+from harness.judge.contestants import Lost, Zygote
+from harness.spec.candidate import Candidate
+from harness.spec.errors import GauntletError
+
+COMPILER = "g++"
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+_ALLOWED_FLAG = re.compile(r"-(D[A-Za-z_]\w*(=[\w.+\-]*)?|O[0-3s]|Ofast|f[a-z][\w\-]*(=[\w.,+\-]+)?|m[a-z][\w\-.]*(=[\w.,+\-]+)?|std=[\w+]+|W[a-z\-]*|w)")
+_REFUSED_FLAG = re.compile(r"-f(plugin|dump|profile|save|auto-profile|sanitize|record|file-prefix|debug)|-Wp|-Wa|-Wl")
+
+
+class Builds:
+    """The cache folder: `<root>/so/<key>.so` and `<root>/warm/<key>.tar`, files written once and renamed into place."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        for name in ("so", "warm"):
+            try:
+                (root / name).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise GauntletError(f"the build cache {root} cannot be made: {error.strerror}; "
+                                    "set GAUNTLET_CACHE to a folder that can be written") from error
+
+    def shared_object(self, candidate: Candidate, dtype: str, zygote: Zygote, inputs: Arena, *, seconds: float,
+                      scratch: int, memory: int) -> tuple[Path, str, bool]:
+        """(path, compiler's log, whether it came from the cache) of a C++ candidate built for one dtype.
+
+        Raises Lost("compile_error") with the compiler's words, or for a flag that is not allowed.
+        """
+        for flag in candidate.flags:
+            if not _ALLOWED_FLAG.fullmatch(flag) or _REFUSED_FLAG.match(flag):
+                raise Lost("compile_error", f"compiler flag {flag!r} is not allowed; -D, -O, -f, -m, -W and -std are")
+        flags = [*FLAGS, f"-DGAUNTLET_{dtype.upper()}=1", *candidate.flags]
+        key = _key("so", candidate.source, flags, compiler_identity())
+        path = self.root / "so" / f"{key}.so"
+        if path.exists():
+            return path, "", True
+        outputs = Arena(64 * 2**20, contestants_may_write=True)
+        contestant = zygote.spawn(inputs, outputs, memory=memory, scratch=scratch)
+        try:
+            reply = contestant.ask({"op": "build", "source": candidate.source, "compiler": COMPILER, "flags": flags,
+                                    "seconds": seconds}, seconds + 10, what="the compilation")
+            contestant.freeze()
+            size, log = reply.get("built"), reply.get("log", "")
+            if not isinstance(size, int) or not 0 < size <= outputs.size:
+                raise Lost("tampered", "the build ended with a size that cannot be")
+            self._keep(path, bytes(outputs.view[:size]))
+            return path, log if isinstance(log, str) else "", False
+        finally:
+            contestant.close()
+            outputs.close()
+
+    def warm_path(self, candidate: Candidate, dtype: str, versions: dict) -> Path:
+        """Where the warm compile caches of a Python candidate are kept (the file may not exist yet)."""
+        return self.root / "warm" / f"{_key('warm', candidate.hash, dtype, versions, compiler_identity())}.tar"
+
+    def keep_warm(self, path: Path, data: bytes) -> None:
+        """Keep what a contestant exported; only contestants of the same candidate will ever be given it."""
+        self._keep(path, data)
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        try:
+            handle, name = tempfile.mkstemp(dir=path.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except OSError as error:
+            raise GauntletError(f"the build cache cannot be written ({path.parent}: {error.strerror}); "
+                                "free some space or set GAUNTLET_CACHE") from error
+
+
+@lru_cache
+def compiler_identity() -> str:
+    """Version line of the C++ compiler and the CPU it compiles for; "none" where there is no compiler."""
+    try:
+        done = subprocess.run([COMPILER, "-march=native", "-Q", "--help=target"], capture_output=True, text=True,
+                              timeout=30)
+        version = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, timeout=30).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "none"
+    return version.partition("\n")[0] + " " + hashlib.sha256(done.stdout.encode()).hexdigest()[:16]
+
+
+def _key(*parts) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]

@@ -1,0 +1,149 @@
+"""Who plays: fresh contestants of the candidate, the opponents' pool, the null kernel. All frozen unless it is their turn."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import harness.contestant
+from harness.judge.arena import Arena
+from harness.judge.block import Player
+from harness.judge.builds import Builds
+from harness.judge.contestants import Lost, MachineFault, Zygote
+from harness.judge.layout import ARENA_BYTES, Layout
+from harness.spec.candidate import Candidate
+from harness.spec.task import Task
+from harness.spec.verdict import Estimate, Limits
+
+WARM_CALLS = 2
+
+
+class Roster:
+    """Starts players over one shared input arena. Nothing a candidate left behind reaches another contestant."""
+
+    def __init__(self, zygote: Zygote, builds: Builds):
+        self.zygote, self.builds = zygote, builds
+        self.inputs = Arena(ARENA_BYTES, contestants_may_write=False, name="gauntlet-inputs")
+        self.level: dict = {}
+        self._pool: dict[tuple, list[Player]] = {}
+        self.controls: dict[tuple, Estimate | None] = {}
+
+    # ------------------------------------------------------------------ starting
+
+    def start(self, candidate: Candidate, task: Task, dtype: str, limits: Limits, *, shared_object: Path | None = None,
+              threads: int | None = None) -> Player:
+        """A fresh contestant with the candidate loaded, frozen. Raises Lost with the verdict when it does not load."""
+        outputs = Arena(ARENA_BYTES, contestants_may_write=True, name="gauntlet-outputs")
+        try:
+            contestant = self.zygote.spawn(self.inputs, outputs, memory=limits.memory, scratch=limits.scratch)
+        except MachineFault:
+            outputs.close()
+            raise
+        self.level = contestant.level
+        player = Player(contestant, outputs, candidate.language)
+        message = {"op": "load", "language": candidate.language, "entry": candidate.entry, "args": task.args,
+                   "hash": candidate.hash, "threads": threads}
+        fds: list[int] = []
+        try:
+            if candidate.language == "cpp":
+                fds = [os.open(shared_object, os.O_RDONLY | os.O_CLOEXEC)]
+            else:
+                message["source"] = candidate.source
+                warm = self.builds.warm_path(candidate, dtype, self.zygote.facts["versions"])
+                if warm.exists():
+                    fds = [os.open(warm, os.O_RDONLY | os.O_CLOEXEC)]
+            contestant.ask(message, limits.load_s, fds, what="loading the candidate")
+            contestant.freeze()
+        except BaseException:
+            player.close()
+            raise
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return player
+
+    def seat(self, player: Player, layout: Layout, limits: Limits, calls: int = WARM_CALLS) -> float:
+        """Seat a player and warm it up on inputs that are never used again; returns its own figure of seconds per call
+        (a diagnostic: used to choose block lengths, never to score)."""
+        layout.fill(self.inputs, min(calls, layout.slots))
+        player.seat(layout)
+        reply = player.contestant.ask({"op": "warm", "n": min(calls, layout.slots)},
+                                      limits.build_s + calls * limits.call_s, what="the warm-up")
+        player.contestant.freeze()
+        seconds = reply.get("warm")
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
+            raise Lost("tampered", "the warm-up was answered with something else")
+        return float(seconds) / max(1, min(calls, layout.slots))
+
+    def keep_warm(self, player: Player, candidate: Candidate, dtype: str) -> None:
+        """Keep the compile caches that a Python candidate has made, so that its next instances start warm."""
+        path = self.builds.warm_path(candidate, dtype, self.zygote.facts["versions"])
+        if candidate.language != "python" or path.exists():
+            return
+        reply = player.contestant.ask({"op": "export"}, 60)
+        player.contestant.freeze()
+        size = reply.get("exported")
+        if isinstance(size, int) and 32_768 < size <= player.outputs.size:
+            self.builds.keep_warm(path, bytes(player.outputs.view[:size]))
+
+    # ------------------------------------------------------------------ opponents and the null
+
+    def opponent(self, kind: str, index: int, task: Task, layout: Layout, limits: Limits,
+                 threads: int | None = None) -> Player:
+        """Instance `index` of an opponent ("eager" or "compile") of one case, started once and frozen between its turns.
+
+        Raises MachineFault when torch itself fails on its own operation: that is never the candidate's failure.
+        """
+        key = (kind, task.content_hash, layout.dtype, tuple(layout.dims.items()), threads)
+        if key not in self._pool:
+            self._release_other_tasks(task.content_hash)
+        players = self._pool.setdefault(key, [])
+        candidate = opponent_candidate(kind, task)
+        while len(players) <= index:
+            try:
+                player = self.start(candidate, task, layout.dtype, limits, threads=threads)
+                players.append(player)
+                self.seat(player, layout, limits)
+                self.keep_warm(player, candidate, layout.dtype)
+            except Lost as lost:
+                raise MachineFault(f"the {kind} baseline of task {task.name} failed: {lost}") from None
+        player = players[index]
+        player.layout = layout
+        return player
+
+    def null(self, task: Task) -> tuple[Player, Layout]:
+        """The null kernel, seated and frozen; its layout has the task's inputs removed."""
+        import torch
+
+        source = (Path(harness.contestant.__file__).parent / "null.py").read_text()
+        nothing = task.model_copy(update={"inputs": {}, "args": {}})
+        layout = Layout(nothing, {}, "float32", [(torch.float32, (1,))])
+        layout.slots = min(layout.slots, 64)
+        player = self.start(Candidate(source=source, entry="kernel"), nothing, "float32", Limits())
+        self.seat(player, layout, Limits())
+        return player, layout
+
+    def _release_other_tasks(self, task_hash: str) -> None:
+        for key in [k for k in self._pool if k[1] != task_hash]:
+            for player in self._pool.pop(key):
+                player.close()
+
+    def close(self) -> None:
+        """End every opponent."""
+        for players in self._pool.values():
+            for player in players:
+                player.close()
+        self._pool.clear()
+        self.inputs.close()
+
+
+def opponent_candidate(kind: str, task: Task) -> Candidate:
+    """The opponent as a candidate like any other: the reference itself, or torch.compile of it."""
+    if kind == "eager":
+        return Candidate(source=task.reference_source, entry=task.reference_entry, note="eager")
+    name = f"compiled_{hashlib.sha256(task.reference_entry.encode()).hexdigest()[:8]}"
+    wrapper = (f"\n\nimport torch as _torch\n_{name} = {task.reference_entry}\n"
+               f"if isinstance(_{name}, type):\n    _{name} = _{name}().eval()\n"
+               f"{name} = _torch.compile(_{name})\n")
+    return Candidate(source=task.reference_source + wrapper, entry=name, note="torch.compile")

@@ -1,0 +1,41 @@
+"""The judge's process: requests in, results out, one JSON object a line, over the socket it was started with.
+
+A process of its own, so that neither an LLM client's threads nor a table being drawn disturb its clock, and so that it
+holds no key: it is exec'd by the executor with only what it needs in its environment.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+
+def main(descriptor: int) -> None:
+    """Serve until the executor closes its end."""
+    from harness.judge.judge import Judge
+    from harness.spec.errors import GauntletError
+    from harness.spec.verdict import JudgeRequest
+
+    sock = socket.socket(fileno=descriptor)
+    lines = sock.makefile("r", encoding="utf-8")
+    config = json.loads(lines.readline())
+    sys.path[:0] = config["pythonpath"]
+    judge = None
+    try:
+        judge = Judge(Path(config["cache"]), config["containment"], config["pythonpath"])
+        for line in lines:
+            try:
+                reply = {"result": judge.judge(JudgeRequest.model_validate_json(line)).model_dump(mode="json")}
+            except GauntletError as error:
+                reply = {"usage": str(error)}
+            except Exception as error:
+                reply = {"fault": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+            sock.sendall((json.dumps(reply) + "\n").encode())
+    except GauntletError as error:
+        sock.sendall((json.dumps({"usage": str(error)}) + "\n").encode())
+    finally:
+        if judge is not None:
+            judge.close()

@@ -1,0 +1,326 @@
+"""A timed case: candidate and opponents in sealed blocks, several fresh instances of each (MEASURING section 3).
+
+Within one rotation all sides get the same fresh inputs, which none of them can write to, and whoever is not timed is
+frozen. Which answers are read is decided in secret, after the fact.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from harness.judge import ratio
+from harness.judge.block import Player, collect, run_block, settle
+from harness.judge.compare import Comparison, merge
+from harness.judge.contestants import Lost, MachineFault
+from harness.judge.layout import Layout
+from harness.judge.oracle import Reference
+from harness.judge.roster import Roster
+from harness.judge.trials import judge_call
+from harness.spec.candidate import Candidate
+from harness.spec.task import Case, Task
+from harness.spec.verdict import Block, CaseResult, Estimate, JudgeRequest, Mismatch, Status
+
+CANDIDATE = "candidate"
+PAIRS = 10  # rotations an instance plays in a final; even, for AB and BA
+SCREEN_PAIRS = 6
+CHECKS = 300  # skipping 1 % of the calls is found with 95 % probability
+CHECK_SECONDS = {"final": 6.0, "screen": 0.25}
+BLOCK_SECONDS = {"final": 8e-3, "screen": 4e-3}
+CALIBRATION_CALLS = 4
+FAST_SIDE_NULLS = 20  # the faster side's block is made at least this long against the null's constant …
+SLOW_SIDE_SECONDS = 0.1  # … while the slower side's stays below this
+CONTROL_PAIRS = 6
+
+
+class WrongAnswer(Exception):
+    """A call of a timed block was answered wrongly."""
+
+    def __init__(self, message: str, mismatch: Mismatch | None):
+        super().__init__(message)
+        self.mismatch = mismatch
+
+
+@dataclass
+class Clockwork:
+    """What the judge spends its wall time on, in seconds by phase."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def add(self, phase: str, since: float) -> float:
+        """Charge the time since `since` (time.perf_counter) to a phase; returns now."""
+        now = time.perf_counter()
+        self.phases[phase] = self.phases.get(phase, 0.0) + now - since
+        return now
+
+
+@dataclass
+class Match:
+    """One candidate against the opponents on one case."""
+
+    roster: Roster
+    task: Task
+    case: Case
+    reference: Reference
+    layout: Layout
+    candidate: Candidate
+    request: JudgeRequest
+    clockwork: Clockwork
+    null: tuple[float, float]  # seconds of a block, and of a further call in it
+    shared_object: Path | None = None
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng())
+    threads: int | None = None
+    comparisons: list[Comparison] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    calls: int = 0
+    checked: int = 0
+    check_s: float = 0.0
+
+    # ------------------------------------------------------------------ the whole match
+
+    def play(self) -> CaseResult:
+        """Play it; raises Lost, WrongAnswer or MachineFault."""
+        final = self.request.depth == "final"
+        lengths = random.SystemRandom()
+        base = 0
+        first, most = self.request.instances if final else (1, 1)
+        logs: dict[str, list[float]] = {kind: [] for kind in self.request.opponents}
+        instance = 0
+        while instance < first or (instance < most and not self._precise(logs)):
+            candidate = self._start_candidate()
+            try:
+                players = {CANDIDATE: candidate, **self._opponents(instance)}
+                if instance == 0:
+                    base, restart = self._calibrate(players)
+                    if restart:
+                        candidate.close()
+                        self.threads = 1
+                        candidate = players[CANDIDATE] = self._start_candidate()
+                        players.update(self._opponents(instance))
+                        base, _ = self._calibrate(players)
+                if final:
+                    self._rotation(players, 1, instance, -1)
+                pairs = PAIRS if final else SCREEN_PAIRS
+                for pair in range(pairs):
+                    calls = min(ratio.vary(base, lengths), self.layout.slots)
+                    self._rotation(players, calls, instance, pair)
+                for kind in logs:
+                    logs[kind].append(ratio.instance_log_ratio(self.paired(kind, instance)))
+            finally:
+                candidate.close()
+            instance += 1
+        return self._result(logs)
+
+    def _precise(self, logs: dict[str, list[float]]) -> bool:
+        """Whether every interval is as narrow as asked for."""
+        return all(ratio.half_width(ratio.estimate(values)) <= self.request.half_width for values in logs.values())
+
+    def _start_candidate(self) -> Player:
+        begun = time.perf_counter()
+        player = self.roster.start(self.candidate, self.task, self.layout.dtype, self.request.limits,
+                                   shared_object=self.shared_object, threads=self.threads)
+        begun = self.clockwork.add("start", begun)
+        try:
+            self.roster.seat(player, self.layout, self.request.limits)
+        except BaseException:
+            player.close()
+            raise
+        self.clockwork.add("candidate", begun)
+        return player
+
+    def _opponents(self, instance: int) -> dict[str, Player]:
+        begun = time.perf_counter()
+        players = {kind: self.roster.opponent(kind, instance, self.task, self.layout, self.request.limits, self.threads)
+                   for kind in self.request.opponents}
+        self.clockwork.add("opponents", begun)
+        return players
+
+    # ------------------------------------------------------------------ block lengths
+
+    def _calibrate(self, players: dict[str, Player]) -> tuple[int, bool]:
+        """(calls per block, whether to start again with one thread because the operation is launch-bound)."""
+        calls = min(CALIBRATION_CALLS, self.layout.slots)
+        rounds = [self._rotation(players, calls, 0, -2) for _ in range(2)][-1]
+        times = {side: ratio.per_call(seconds, calls, self.null[0]) for side, seconds in rounds.items()}
+        bound = any(ratio.is_launch_bound(t, self.null[1]) for t in times.values())
+        if bound and self.threads is None:
+            return 0, True
+        slow, fast = max(times.values()), min(times.values())
+        base = ratio.calls_per_block(slow, self.null[0], min_seconds=BLOCK_SECONDS[self.request.depth],
+                                     high=self.layout.slots)
+        wanted = math.ceil(FAST_SIDE_NULLS * self.null[0] / max(fast, 1e-9))
+        base = max(base, min(wanted, int(SLOW_SIDE_SECONDS / max(slow, 1e-9))))
+        return max(1, min(base, self.layout.slots)), False
+
+    # ------------------------------------------------------------------ one rotation
+
+    def _rotation(self, players: dict[str, Player], calls: int, instance: int, pair: int) -> dict[str, float]:
+        """One block of every side on the same fresh inputs; the order alternates. pair < 0: not for the ratio."""
+        begun = time.perf_counter()
+        self.layout.fill(self.roster.inputs, calls)
+        self.clockwork.add("fill", begun)
+        order = list(players) if pair % 2 == 0 else list(players)[::-1]
+        answers: dict = {}
+        times = {}
+        for side in order:
+            begun = time.perf_counter()
+            times[side] = self._block(players[side], side, calls)
+            begun = self.clockwork.add(side if side == CANDIDATE else "opponents", begun)
+            if side == CANDIDATE:
+                answers = collect(players[side], calls, self._choose(calls))
+            self._settle(players[side], side)
+            self.clockwork.add("protocol", begun)
+            if pair > -2:
+                self.blocks.append(Block(instance=instance, pair=pair, side=side, calls=calls, seconds=times[side]))
+        if pair > -2:
+            self.calls += calls
+        self._check(answers)
+        return times
+
+    def _block(self, player: Player, side: str, calls: int) -> float:
+        limit = min(calls * self.request.limits.call_s, 300.0)
+        try:
+            return run_block(player, calls, limit)
+        except Lost as lost:
+            if side == CANDIDATE:
+                raise
+            raise MachineFault(f"the {side} baseline failed in a timed block: {lost}") from None
+
+    def _settle(self, player: Player, side: str) -> None:
+        try:
+            settle(player)
+        except Lost as lost:
+            if side == CANDIDATE:
+                raise
+            raise MachineFault(f"the {side} baseline failed between blocks: {lost}") from None
+
+    def _choose(self, calls: int) -> list[int]:
+        """Which answers of this block are read: drawn after the clock has stopped, unknown to the contestant."""
+        blocks = (self.request.instances[0] * (PAIRS + 1)) if self.request.depth == "final" else SCREEN_PAIRS
+        wanted = math.ceil(CHECKS / blocks)
+        if self.checked:
+            affordable = CHECK_SECONDS[self.request.depth] / (self.check_s / self.checked) / blocks
+            wanted = min(wanted, max(1, math.floor(affordable + self.rng.random())))
+        else:
+            wanted = 1
+        return sorted(int(i) for i in self.rng.choice(calls, size=min(wanted, calls), replace=False))
+
+    def _check(self, answers: dict) -> None:
+        begun = time.perf_counter()
+        for index, outputs in answers.items():
+            inputs = self.layout.slot(self.roster.inputs, index)
+            found = judge_call(self.task, self.reference, inputs, outputs, self.layout)
+            self.comparisons += found
+            self.checked += 1
+            wrong = next((c for c in found if not c.ok), None)
+            if wrong:
+                raise WrongAnswer(f"in a timed block, call {index}: {wrong.message}", wrong.mismatch)
+        self.check_s += time.perf_counter() - begun
+        self.clockwork.add("oracle", begun)
+
+    # ------------------------------------------------------------------ figures
+
+    def paired(self, kind: str, instance: int) -> list[tuple[float, float]]:
+        """(opponent, candidate) seconds per call of every rotation of one instance that counts for the ratio."""
+        times: dict[int, dict[str, float]] = {}
+        for block in self.blocks:
+            if block.instance == instance and block.pair >= 0 and block.calls > 1:
+                times.setdefault(block.pair, {})[block.side] = ratio.per_call(block.seconds, block.calls, self.null[0])
+        if not times:  # one slot only: every block is a single call
+            for block in self.blocks:
+                if block.instance == instance and block.pair >= 0:
+                    times.setdefault(block.pair, {})[block.side] = ratio.per_call(block.seconds, 1, self.null[0])
+        return [(t[kind], t[CANDIDATE]) for t in times.values()]
+
+    def _estimate(self, kind: str, logs: list[float]) -> Estimate:
+        if self.request.depth == "screen":
+            return ratio.screen_estimate(self.paired(kind, 0))
+        return ratio.estimate(logs)
+
+    def _result(self, logs: dict[str, list[float]]) -> CaseResult:
+        half = (len(next(iter(logs.values()), [])) + 1) // 2
+        reported = {k: v[half:] if self.request.split and len(v) > 2 else v for k, v in logs.items()}
+        against = {k: self._estimate(k, v) for k, v in reported.items()}
+        chosen = {k: self._estimate(k, v[:half]) for k, v in logs.items()}
+        speedup = ratio.faster_of(against.get("eager"), against.get("compile"))
+        mine = [b for b in self.blocks if b.side == CANDIDATE]
+        seconds = {side: statistics.median(ratio.per_call(b.seconds, b.calls, self.null[0]) for b in self.blocks
+                                           if b.side == side and (b.calls > 1 or self.layout.slots == 1))
+                   for side in (CANDIDATE, *logs)}
+        single = [b.seconds - self.null[0] for b in mine if b.calls == 1]
+        intercept, _slope = ratio.fit_line([b.calls for b in mine], [b.seconds for b in mine])
+        noisy = speedup is not None and self.request.depth == "final" and ratio.is_noisy(speedup, self.control())
+        message = "" if not noisy else noise_message(speedup, self.control())
+        return CaseResult(
+            name=self.case.name, dims=self.case.dims, dtype=self.case.dtype,
+            status=Status.noisy if noisy else Status.ok, message=message, errors=merge(self.comparisons),
+            seconds=seconds, vs_eager=against.get("eager"), vs_compile=against.get("compile"), speedup=speedup,
+            selected=ratio.faster_of(chosen.get("eager"), chosen.get("compile")),
+            single_call_s=statistics.median(single) if single else None,
+            launch_bound=ratio.is_launch_bound(seconds[CANDIDATE], self.null[1]),
+            fit_intercept_s=intercept - self.null[0], null_s=self.null[0], calls=self.calls, checked=self.checked,
+            skip_detectable=ratio.skip_detectable(self.checked, self.calls), blocks=self.blocks)
+
+    def control(self) -> float:
+        """The session's A/A control on this case: eager against eager, from the pool's instances, measured once.
+
+        Returns the end of its interval nearest to 1 (1.0 when the interval covers it).
+        """
+        key = (self.task.content_hash, self.case.name, self.threads)
+        if key not in self.roster.controls:
+            begun = time.perf_counter()
+            logs = [ratio.instance_log_ratio(self._control_pairs(i)) for i in range(0, self.request.instances[0] - 1, 2)]
+            self.roster.controls[key] = ratio.estimate(logs) if logs else None
+            self.clockwork.add("opponents", begun)
+        found = self.roster.controls[key]
+        if found is None or found.low <= 1 <= found.high:
+            return 1.0
+        return found.low if found.low > 1 else found.high
+
+    def _control_pairs(self, first: int) -> list[tuple[float, float]]:
+        pairs = []
+        a, b = (self.roster.opponent("eager", i, self.task, self.layout, self.request.limits, self.threads)
+                for i in (first, first + 1))
+        calls = max(1, min(8, self.layout.slots))
+        for pair in range(CONTROL_PAIRS):
+            self.layout.fill(self.roster.inputs, calls)
+            order = ((a, "a"), (b, "b")) if pair % 2 == 0 else ((b, "b"), (a, "a"))
+            times = {}
+            for player, name in order:
+                times[name] = ratio.per_call(self._block(player, "eager", calls), calls, self.null[0])
+                self._settle(player, "eager")
+            pairs.append((times["a"], times["b"]))
+        return pairs
+
+
+def noise_message(speedup: Estimate, control: float) -> str:
+    """Why a figure is called noisy, and what to do."""
+    if abs(control - 1) > ratio.AA_TOLERANCE:
+        return (f"the machine is not quiet: eager against itself came out at {control:.3f}; "
+                "stop other work on it and judge again")
+    return (f"the interval stayed at ±{100 * ratio.half_width(speedup):.1f} % after {speedup.n} instances; "
+            "stop other work on the machine and judge again")
+
+
+def measure_null(roster: Roster, task: Task, blocks: int = 24) -> tuple[float, float]:
+    """(c, b): seconds of a block of the null kernel without calls, and per call, from blocks of 1 and of 64 calls."""
+    player, layout = roster.null(task)
+    try:
+        short, long = [], []
+        for _ in range(blocks):
+            for calls, times in ((1, short), (layout.slots, long)):
+                times.append(run_block(player, calls, 30))
+                settle(player)
+        one, many = statistics.median(short), statistics.median(long)
+        per_call = max(0.0, (many - one) / (layout.slots - 1))
+        return max(one - per_call, 0.0), per_call
+    except Lost as lost:
+        raise MachineFault(f"the null kernel failed: {lost}") from None
+    finally:
+        player.close()

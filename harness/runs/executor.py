@@ -1,0 +1,114 @@
+"""LocalExecutor: one judge process for one device of this machine (DESIGN section 8: the only way to the judge)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.spec.errors import GauntletError
+from harness.spec.verdict import JudgeRequest, JudgeResult, Status
+
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1", "GOMP_SPINCOUNT": "0", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
+    "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456",
+}
+_KEPT = ("PATH", "HOME", "TMPDIR", "OPENBLAS_CORETYPE", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+
+
+def default_cache() -> Path:
+    """Where compiled candidates are kept: GAUNTLET_CACHE, else kernel-gauntlet in the user's cache folder."""
+    given = os.environ.get("GAUNTLET_CACHE")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(given) if given else base / "kernel-gauntlet"
+
+
+class LocalExecutor:
+    """Starts the judge on the first request, restarts it after a crash; a context manager.
+
+    device: only "cpu" in this version. pythonpath: import folders for references. containment: auto, full or none.
+    """
+
+    def __init__(self, device: str = "cpu", cache_dir: Path | None = None, containment: str = "auto",
+                 pythonpath: list[str] = ()):
+        if device != "cpu":
+            raise GauntletError(f"device {device!r} cannot be judged on by this version; use --device cpu")
+        if sys.platform != "linux":
+            raise GauntletError("judging needs Linux (namespaces, sealed memory); on other systems use a Linux "
+                                "container or virtual machine")
+        self.device, self.containment = device, containment
+        self.cache = Path(cache_dir) if cache_dir else default_cache()
+        self.pythonpath = [str(Path(p).resolve()) for p in pythonpath]
+        self._process: subprocess.Popen | None = None
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_exc) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the judge without waiting for it: its imports overlap with whatever comes next."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        ours, theirs = socket.socketpair()
+        code = (f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; "
+                f"from harness.judge.server import main; main({theirs.fileno()})")
+        root = str(Path(__file__).resolve().parents[2])
+        environment = {**{k: os.environ[k] for k in _KEPT if k in os.environ}, **_ENVIRONMENT}
+        self._process = subprocess.Popen([sys.executable, "-c", code], env=environment, pass_fds=(theirs.fileno(),),
+                                         stdin=subprocess.DEVNULL, cwd=root, start_new_session=True)
+        theirs.close()
+        self._socket = ours
+        self._lines = ours.makefile("r", encoding="utf-8")
+        config = {"cache": str(self.cache), "containment": self.containment, "pythonpath": self.pythonpath}
+        ours.sendall((json.dumps(config) + "\n").encode())
+
+    def submit(self, request: JudgeRequest) -> JudgeResult:
+        """Judge one candidate; blocks. GauntletError when the task cannot be judged; a crash is an infra_error."""
+        self.start()
+        try:
+            self._socket.sendall((request.model_dump_json() + "\n").encode())
+            line = self._lines.readline()
+        except OSError:
+            line = ""
+        if not line:
+            code = self._process.wait()
+            self._stop()
+            return self._fault(request, f"the judge's process ended unexpectedly (exit code {code})")
+        reply = json.loads(line)
+        if "usage" in reply:
+            raise GauntletError(reply["usage"])
+        if "fault" in reply:
+            return self._fault(request, f"the judge failed: {reply['fault']}", reply.get("trace", ""))
+        return JudgeResult.model_validate(reply["result"])
+
+    def facts(self) -> dict:
+        """Device facts for agents and records."""
+        from harness.devices import cpu
+
+        return cpu.facts()
+
+    def close(self) -> None:
+        """End the judge and everything it has started."""
+        if self._process is None:
+            return
+        self._stop()
+
+    def _stop(self) -> None:
+        self._lines.close()
+        self._socket.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _fault(self, request: JudgeRequest, message: str, trace: str = "") -> JudgeResult:
+        return JudgeResult(id=request.id, status=Status.infra_error, message=message, depth=request.depth,
+                           device=request.device, task=request.task.name, task_hash=request.task.content_hash,
+                           candidate_hash=request.candidate.hash, output_tail=trace[-8000:])
