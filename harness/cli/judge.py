@@ -91,7 +91,8 @@ def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[st
         )
 
     first = request()  # a typing error shows before the judge is started
-    with make_executor(device, content, pythonpath) as executor:
+    with make_executor(device, pythonpath) as executor:
+        executor.start()
         if not watch:
             return _once(executor, first, form, bar)
         return _watch(executor, first, request, split_kernel(kernel)[0], form, bar)

@@ -20,7 +20,10 @@ KINDS = ("tasks", "agents", "suites")
 @root_option
 @format_option("table", "json", "csv", "md")
 def list_(what: str, root: Path | None, form: str) -> None:
-    """List tasks (the default), agents or suites."""
+    """List tasks, agents or suites.
+
+    Without an argument: tasks.
+    """
     from harness.cli.tables import print_rows
 
     rows = {"tasks": _tasks, "agents": _agents, "suites": _suites}[what](discover(root))

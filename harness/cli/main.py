@@ -20,7 +20,7 @@ VERBS = {
     "run": ("harness.cli.run:run", "Let agents compete on tasks and publish the record."),
     "judge": ("harness.cli.judge:judge", "Judge one kernel: is it right, and how fast is it?"),
     "list": ("harness.cli.listing:list_", "List tasks, agents or suites."),
-    "show": ("harness.cli.show:show", "Show a task or an agent in full."),
+    "show": ("harness.cli.show:show", "Show a task, an agent or a suite in full."),
     "report": ("harness.cli.report:report", "Print the standings of published results."),
     "leaderboard": ("harness.cli.leaderboard:leaderboard", "Build the leaderboard's pages."),
 }

@@ -93,12 +93,12 @@ def discover(root: Path | None) -> Content:
     return Content.discover(root)
 
 
-def make_executor(device: str, content: Content, pythonpath: Sequence[Path] = ()) -> Any:
-    """The executor for `device`, a context manager; builds are cached below the project's ``.harness/cache``."""
+def make_executor(device: str, pythonpath: Sequence[Path] = ()) -> Any:
+    """The executor for `device`: a context manager. pythonpath: folders that references may import from."""
     from harness.runs.executor import LocalExecutor
 
     more: dict[str, Any] = {"pythonpath": [str(path) for path in pythonpath]} if pythonpath else {}
-    executor: Executor = LocalExecutor(device=device, cache_dir=content.base / ".harness" / "cache", **more)
+    executor: Executor = LocalExecutor(device=device, **more)
     return executor
 
 

@@ -16,7 +16,10 @@ from harness.cli.options import color_on, discover, format_option, plural, root_
 @root_option
 @format_option("table", "json", "csv", "md")
 def report(results: Path | None, root: Path | None, form: str) -> None:
-    """Print the standings of every board among the records under RESULTS (default: results/)."""
+    """Print the standings of published results.
+
+    One board for every suite and device among the records under RESULTS (default: results/).
+    """
     from harness.report.board import boards
     from harness.report.rows import finish_rows, format_rows, standing_rows
     from harness.report.terminal import render_standings

@@ -219,7 +219,8 @@ def _carry_out(log: EventLog, config: RunConfig, agents: dict[str, LoadedAgent],
     if before and before.finished:
         return _conclude(before, log.run_id, content, results, leaderboard, form)
     try:
-        with progress(config, done) as observer, make_executor(config.device, content) as executor:
+        with progress(config, done) as observer, make_executor(config.device) as executor:
+            executor.start()
             recorded = Run(
                 log,
                 config,

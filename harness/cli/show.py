@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 @root_option
 @format_option("table", "json")
 def show(name: str, root: Path | None, form: str) -> None:
-    """Show a task with its cases and reference, an agent, or a suite. NAME may be a task's YAML file."""
+    """Show a task, an agent or a suite in full.
+
+    A task with its cases and its reference; NAME may also be a task's YAML file.
+    """
     from harness.report.canvas import Canvas
     from harness.spec.errors import GauntletError, near
 

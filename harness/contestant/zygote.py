@@ -7,6 +7,7 @@ candidate: those are loaded by the contestant, after containment. Its only peer 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import socket
@@ -66,7 +67,7 @@ def _import_everything(config: dict) -> dict:
         __import__(name)
     if "torch._inductor.codecache" in sys.modules:
         sys.modules["torch._inductor.codecache"].torch_key()  # hashes torch's own sources: 0.7 s, once for all
-    import harness.contestant.worker  # noqa: F401  (in memory before the root changes)
+    importlib.import_module(config["worker"])  # in memory before the root changes
 
     threads = len(os.listdir("/proc/self/task"))
     return {"versions": versions, "import_s": time.perf_counter() - started, "threads": threads}
@@ -196,7 +197,7 @@ def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, o
         report.close()
         worker = os.fork()
         if worker == 0:
-            _worker(fds, own_root)
+            _worker(fds, own_root, sys.modules[config["worker"]])
         wire.close_all(fds[:3])
         while True:
             pid, status = os.wait()
@@ -210,7 +211,7 @@ def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, o
         os._exit(1)
 
 
-def _worker(fds: list[int], own_root: bool) -> None:
+def _worker(fds: list[int], own_root: bool, worker) -> None:
     code = 1
     try:
         contain.die_with_parent(signal.SIGKILL)
@@ -221,8 +222,6 @@ def _worker(fds: list[int], own_root: bool) -> None:
         os.dup2(null, 0)
         os.close(null)
         os.close(pipe)
-        from harness.contestant import worker
-
         worker.main(socket.socket(fileno=sock), inputs, outputs, own_root)
         code = 0
     except BaseException:

@@ -58,9 +58,11 @@ class Zygote:
     """The exec'd process that imports torch once. Starts on creation; `wait` blocks until it can fork.
 
     pythonpath: extra folders on sys.path of contestants. containment: auto, full (refuse less), none (tests only).
+    worker: the module with the contestant's loop; another one only to see what a takeover, or a weaker judge, would do.
     """
 
-    def __init__(self, containment: str = "auto", pythonpath: list[str] = (), preload: list[str] = ()):
+    def __init__(self, containment: str = "auto", pythonpath: list[str] = (), preload: list[str] = (),
+                 worker: str = "harness.contestant.worker"):
         self.containment = containment
         self.kind, self.parent, self.freezer_reason = freeze.best_available()
         if self.parent:
@@ -80,7 +82,7 @@ class Zygote:
         binds, masks = visible_paths(package, paths, list(pythonpath))
         self.facts: dict = {}
         wire.send(ours, {"binds": binds, "masks": masks, "new_root": self._new_root, "root": os.geteuid() == 0,
-                         "import_triton": importlib.util.find_spec("triton") is not None, "preload": list(preload)})
+                         "import_triton": importlib.util.find_spec("triton") is not None, "preload": list(preload), "worker": worker})
 
     def wait(self) -> None:
         """Block until the zygote has imported everything; MachineFault with its last words when it could not."""

@@ -32,12 +32,14 @@ INTERPRETED = ("Triton runs in its interpreter on a CPU: judged for correctness 
 class Judge:
     """One judge on one device. Not thread-safe: it has one input arena and one clock.
 
-    cache: folder of compiled candidates. pythonpath: extra import folders for references. containment: see Zygote.
+    cache: folder of compiled candidates. pythonpath: extra import folders for references. containment and the rest: see
+    Zygote.
     """
 
-    def __init__(self, cache: Path, containment: str = "auto", pythonpath: list[str] = ()):
+    def __init__(self, cache: Path, containment: str = "auto", pythonpath: list[str] = (), **zygote):
         torch.set_grad_enabled(False)
-        self.zygote = Zygote(containment, pythonpath, preload=["torch._dynamo", "torch._inductor.compile_fx"])
+        zygote.setdefault("preload", ["torch._dynamo", "torch._inductor.compile_fx"])
+        self.zygote = Zygote(containment, pythonpath, **zygote)
         self.roster = Roster(self.zygote, Builds(cache))
         self._layouts: dict[tuple, Layout] = {}
         self._null: tuple[float, tuple[float, float]] | None = None

@@ -63,7 +63,7 @@ def fit_line(ns: Sequence[int], ts: Sequence[float]) -> tuple[float, float]:
     """(a, b) of T(N) ≈ a + b·N, seconds: the weighted least absolute deviations, which outliers cannot move.
 
     A block's noise grows with its length on top of a constant share, so short blocks weigh more. Iteratively
-    reweighted least squares (Schlossmacher 1973, doi 10.1080/01621459.1973.10481475). With one distinct length there
+    reweighted least squares (Schlossmacher 1973, J. Am. Stat. Assoc. 68, 857). With one distinct length there
     is no intercept to see: a = 0. Raises ValueError without blocks or with sequences of different lengths.
     """
     if len(ns) != len(ts) or not ns:

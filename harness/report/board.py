@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from harness.report.audit import defect, in_spec_order
 from harness.runs.record import Outcome, Record
 from harness.score.standings import Finish, Standing, Standings, standings
 from harness.spec.verdict import JudgeResult, Status
@@ -54,9 +57,22 @@ class Board:
         return row
 
 
-def boards(records: Sequence[Record]) -> list[Board]:
-    """Every board the records make, in the order of suite, device and tasks. The same record twice counts once."""
-    unique = {identity(record): record for record in records}
+def boards(records: Sequence[Record], on_skip: Callable[[Path, str], None] | None = None) -> list[Board]:
+    """Every board the records make, in the order of suite, device and tasks. The same record twice counts once.
+
+    A record that contradicts itself is left out: `on_skip` gets its folder and the reason, or else a warning is issued.
+    The dimensions of the others' verdicts are put into the order of the spec.
+    """
+    unique: dict[tuple[str, str, str, str], Record] = {}
+    for record in records:
+        if why := defect(record):
+            if on_skip:
+                on_skip(record.path, why)
+            else:
+                warnings.warn(f"skipped: record {record.path}: {why}", stacklevel=2)
+            continue
+        in_spec_order(record)
+        unique.setdefault(identity(record), record)
     groups: dict[tuple[str, str, tuple[str, ...]], list[Record]] = {}
     for record in unique.values():
         run = record.run

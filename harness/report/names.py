@@ -11,8 +11,8 @@ import json
 import re
 import unicodedata
 
-# Unicode's categories Cc, Cf, Cs, Co, Zl, Zp, and the letters and marks that draw nothing. Joiners and variation selectors
-# are not exempt although some scripts need them: a reader of source code is better served by seeing them.
+# Unicode's categories Cc, Cf, Cs, Co, Zl, Zp, and the letters and marks that draw nothing. Joiners and variation
+# selectors are not exempt although some scripts need them: a reader of source code is better served by seeing them.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0"

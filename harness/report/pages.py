@@ -95,18 +95,22 @@ def task_page(board: Board, name: str) -> Page:
     """Context of a task's page: every run's answer to it, case by case, and the question itself."""
     answers = [(r, o) for r in board.records for o in r.run.outcomes if o.task == name]
     rows = [_answer(board, record, outcome) for record, outcome in answers]
-    rows.sort(key=lambda row: (row["speedup"] is None, -(row["speedup"].value if row["speedup"] else 0.0), row["agent"]))
+    rows.sort(key=lambda row: (-row["speedup"].value if row["speedup"] else 0.0, row["agent"], row["when"]))
     scale = Scale([row["speedup"] for row in rows if row["speedup"]])
     for row in rows:
         row["bar"] = scale.bar(row["speedup"])
     specs = {o.task_hash: t for r, o in answers for t in r.run.tasks if t.name == name}
     newest = specs.get(board.task_hash[name])
-    question = _question(newest) if newest else {"title": name, "description": "", "facts": [], "inputs": [], "reference": []}
+    untold = {"title": "", "description": "", "facts": [], "inputs": [], "reference": []}
     return {
         "root": "../",
-        "trail": [(one_line(board.title, NAME_LIMIT), f"index.html#{links.board_id(board)}"), (one_line(name, NAME_LIMIT), None)],
+        "trail": [_board_step(board), (one_line(name, NAME_LIMIT), None)],
         "board": _place(board),
-        "task": {"name": one_line(name, NAME_LIMIT), "differs": len({o.task_hash for _, o in answers}) > 1, **question},
+        "task": {
+            "name": one_line(name, NAME_LIMIT),
+            "differs": len({o.task_hash for _, o in answers}) > 1,
+            **(_question(newest) if newest else untold),
+        },
         "rows": rows,
         "cases": _cases(rows),
     }
@@ -114,6 +118,10 @@ def task_page(board: Board, name: str) -> Page:
 
 def _place(board: Board) -> Page:
     return {"title": one_line(board.title, 200), "device": one_line(board.device, NAME_LIMIT)}
+
+
+def _board_step(board: Board) -> tuple[str, str]:
+    return one_line(board.title, NAME_LIMIT), f"index.html#{links.board_id(board)}"
 
 
 def _answer(board: Board, record: Record, outcome: Outcome) -> Page:
@@ -202,18 +210,19 @@ def run_page(board: Board, record: Record) -> Page:
     results = [(o, verdict(record, o)) for o in run.outcomes]
     scale = Scale([r.speedup for o, r in results if r and r.speedup and o.depth == "final"])
     failed = [r.message for _, r in results if r and r.status == Status.infra_error]
-    shown = {"started": run.started, "finished": run.finished, "agent": run.agent.spec, "run": run.run, "record": run.id}
+    shown = {"started": run.started, "finished": run.finished, "agent": run.agent.spec, "run": run.run,
+             "record": run.id}
     provenance = {"configuration": run.configuration, "agent": run.agent.config, "device": run.device.facts,
                   "provenance": run.provenance}
     return {
         "root": "../",
-        "trail": [(one_line(board.title, NAME_LIMIT), f"index.html#{links.board_id(board)}"),
-                  (one_line(run.agent.name, NAME_LIMIT), None)],
+        "trail": [_board_step(board), (one_line(run.agent.name, NAME_LIMIT), None)],
         "board": _place(board),
         "agent": one_line(run.agent.name, NAME_LIMIT),
         "when": when(record),
         "unranked": one_line(failed[0], 300) if failed else "",
-        "others": [{"href": links.run_page(r), "when": when(r)} for r in _runs_of(board, run.agent.name) if r is not record],
+        "others": [{"href": links.run_page(other), "when": when(other)}
+                   for other in _runs_of(board, run.agent.name) if other is not record],
         "outcomes": [_outcome(board, record, o, r, scale) for o, r in results],
         "groups": [{"task": one_line(o.task, NAME_LIMIT), "rows": rows} for o in run.outcomes
                    if (rows := _attempts(record, o.task))],
@@ -287,8 +296,7 @@ def attempt_page(board: Board, record: Record, task: str, index: int, figure: st
     agent = record.run.agent.name
     return {
         "root": "../",
-        "trail": [(one_line(board.title, NAME_LIMIT), f"index.html#{links.board_id(board)}"),
-                  (one_line(agent, NAME_LIMIT), links.run_page(record)),
+        "trail": [_board_step(board), (one_line(agent, NAME_LIMIT), links.run_page(record)),
                   (one_line(task, NAME_LIMIT), links.task_page(board, task)), (f"attempt {index}", None)],
         "board": _place(board),
         "agent": one_line(agent, NAME_LIMIT),
@@ -334,8 +342,8 @@ def _candidate_facts(ref: CandidateRef) -> list[tuple[str, str]]:
 def _command(record: Record, ref: CandidateRef, task: str) -> str:
     """The command that judges the published file again, from a folder that holds results/."""
     run = record.run
-    folder = "/".join(("results", portable_name(f"{run.suite.name}@{run.suite.version}"), portable_name(run.device.name),
-                       portable_name(run.agent.name), portable_name(run.id)))
+    names = (f"{run.suite.name}@{run.suite.version}", run.device.name, run.agent.name, run.id)
+    folder = "/".join(("results", *map(portable_name, names)))
     parts = ["harness", "judge", f"{folder}/{ref.file}:{ref.entry}", "--task", task, "--device", run.device.kind]
     return " ".join(shlex.quote(one_line(part, 1000)) for part in parts)
 

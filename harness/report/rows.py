@@ -24,7 +24,7 @@ class FormatError(GauntletError):
 
 
 def format_rows(rows: Sequence[Mapping[str, Any]], fmt: str = "table") -> str:
-    """`rows` (column → value, the same columns in each) as text that ends with a newline; "" for no rows, ``[]`` as JSON.
+    """`rows` (column → value) as text that ends with a newline; no rows are "", or ``[]`` as JSON.
 
     fmt: ``table`` and ``md`` for people (hidden characters spelled out, one line a cell), ``json`` and ``csv`` for
     programs (values as they are; None is null or empty; JSON writes non-finite numbers as "Infinity", "NaN", like the
@@ -34,7 +34,8 @@ def format_rows(rows: Sequence[Mapping[str, Any]], fmt: str = "table") -> str:
     if fmt not in FORMATS:
         raise FormatError(f"no output format {fmt!r}{near(fmt, FORMATS)}")
     if fmt == "json":
-        return json.dumps([_json_value(dict(row)) for row in rows], ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        plain = [_json_value(row) for row in rows]
+        return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     if not rows:
         return ""
     columns = list(dict.fromkeys(name for row in rows for name in row))

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.report import links, pages
-from harness.report.audit import defect, in_spec_order
 from harness.report.board import Board, boards
 from harness.report.figures import block_times
 from harness.report.publish import SiteError, check_replaceable, publish
@@ -40,15 +39,11 @@ def build_site(results_dir: Path, out_dir: Path, templates: Path, progress: Prog
     check_replaceable(out_dir)
     env = environment(templates)
     skipped: list[tuple[str, str]] = []
-    records = read_results(results_dir, lambda path, why: skipped.append(_skipped(results_dir, path, why)))
-    sound = []
-    for record in records:
-        if why := defect(record):
-            skipped.append(_skipped(results_dir, record.path, why))
-        else:
-            in_spec_order(record)
-            sound.append(record)
-    all_boards = boards(sound)
+
+    def skip(path: Path, why: str) -> None:
+        skipped.append(_skipped(results_dir, path, why))
+
+    all_boards = boards(read_results(results_dir, skip), skip)
     lines = [f"{place}: {why}" for place, why in sorted(skipped)]
 
     def write(folder: Path) -> None:
@@ -68,7 +63,8 @@ def build_site(results_dir: Path, out_dir: Path, templates: Path, progress: Prog
     try:
         publish(out_dir, write)
     except OSError as error:
-        raise SiteError(f"{out_dir}: cannot be written ({error.strerror}); an earlier site there is unchanged") from error
+        why = error.strerror or error
+        raise SiteError(f"{out_dir}: cannot be written ({why}); an earlier site there is unchanged") from error
     return out_dir / "index.html"
 
 

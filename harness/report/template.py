@@ -54,7 +54,7 @@ def environment(templates: Path) -> Environment:
 def _finalize(value: Any) -> Any:
     # Markup is what our own code made from escaped pieces; any other text may be a stranger's.
     if isinstance(value, str) and not hasattr(value, "__html__"):
-        return value
+        return visible(value)
     return value
 
 

@@ -99,8 +99,9 @@ def _decode(line: bytes, number: int, path: Path) -> Event:
         )
     crc = body.pop("crc", None)
     try:
+        agrees = crc == zlib.crc32(canonical_json(body).encode())
         # The exact bytes too: other digits of the same number are not what was written.
-        agrees = crc == zlib.crc32(canonical_json(body).encode()) and canonical_json({**body, "crc": crc}).encode() == line
+        agrees = agrees and canonical_json({**body, "crc": crc}).encode() == line
     except (TypeError, ValueError, RecursionError):
         agrees = False
     if not agrees:

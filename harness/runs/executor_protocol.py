@@ -11,6 +11,10 @@ from harness.spec.verdict import JudgeRequest, JudgeResult
 class Executor(Protocol):
     """The only way to the judge: a local process per device, later several devices and other hosts."""
 
+    def start(self) -> None:
+        """Get ready without waiting for it, so that it overlaps with what comes before the first `submit`. Optional."""
+        ...
+
     def submit(self, request: JudgeRequest) -> JudgeResult:
         """Judge one candidate; blocks. A machine's failure is a result with status infra_error.
 

@@ -45,9 +45,17 @@ def package_versions(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
 
 
 def provenance(root: Path) -> dict[str, Any]:
-    """Everything of the above for a run started in the project at `root`."""
+    """Everything of the above for a run started in the project at `root`.
+
+    git: of the project; harness_git: of this program where it runs from its own checkout, else None (then its version
+    says which it is).
+    """
+    import harness
+
+    checkout = Path(harness.__file__).resolve().parent.parent
     return {
         "git": git_state(root),
+        "harness_git": git_state(checkout) if (checkout / "pyproject.toml").is_file() else None,
         "packages": package_versions(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},

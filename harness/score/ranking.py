@@ -74,7 +74,7 @@ def sign_flip_p(differences: Sequence[float], *, seed: int = 0) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values by Holm's step-down method, in the given order; reject where ≤ α. (Holm 1979, jstor 4615733.)"""
+    """Adjusted p-values by Holm's step-down method, in the given order; reject where ≤ α. Holm 1979 (jstor 4615733)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, running = [0.0] * len(p_values), 0.0
     for position, i in enumerate(order):

@@ -184,19 +184,15 @@ def dump_task(task: Task, beside: Path | None = None) -> str:
     for loader_field in ("reference_source", "reference_entry", "source_file"):
         data.pop(loader_field, None)
     data["reference"] = _relative(task.reference, beside)
-    data["inputs"] = {
-        name: _Flow(_nested(spec.model_dump(exclude_none=True, exclude_unset=False))) for name, spec in task.inputs.items()
-    }
+    data["inputs"] = {name: _nested(spec.model_dump(exclude_none=True)) for name, spec in task.inputs.items()}
     data["cases"] = {case.name: _Flow({**case.dims, "dtype": case.dtype}) for case in task.cases}
     for key in ("verify", "tolerance", "cost"):
         if key in data:
-            data[key] = _Flow(_nested(data[key]))
+            data[key] = _nested(data[key])
     if "hardware" in data:
-        data["hardware"] = {device: _Flow(_nested(entry)) for device, entry in data["hardware"].items()}
+        data["hardware"] = {device: _nested(entry) for device, entry in data["hardware"].items()}
     ordered = {"schema": 1, **{key: data[key] for key in _written_order() if key in data}}
-    body = yaml.dump(
-        ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
-    )
+    body = yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
     return (
         "# yaml: a task of Kernel Gauntlet. Judge a kernel on it with\n"
         "#   harness judge KERNEL.py:NAME --task THIS_FILE.yaml\n"

@@ -87,8 +87,9 @@ def _cases(document: Document) -> tuple[list[dict[str, Any]], list[SpecError]]:
         dims = {key: value for key, value in values.items() if key != "dtype"}
         dtype = values.get("dtype", "float32")
         wrong = []
-        if dtype not in get_args(DType):
-            wrong.append(document.error((*where, "dtype"), f"unknown dtype {dtype!r}{near(str(dtype), get_args(DType))}"))
+        known = get_args(DType)
+        if dtype not in known:
+            wrong.append(document.error((*where, "dtype"), f"unknown dtype {dtype!r}{near(str(dtype), known)}"))
         for dim, size in dims.items():
             if type(size) is not int or not 1 <= size < 2**31:
                 wrong.append(document.error((*where, dim), f"{size!r} must be an integer from 1 to 2**31 - 1"))

@@ -102,6 +102,11 @@ def test_defects_are_named(tmp_path, spoil, said):
     (record,) = read_results(tmp_path)
     spoil(record)
     assert re.search(said, defect(record))
+    skipped = []
+    assert boards([record], lambda path, why: skipped.append((path, why))) == []
+    assert skipped == [(record.path, defect(record))]
+    with pytest.warns(UserWarning, match=said):
+        boards([record])
 
 
 def test_dimensions_come_in_the_order_of_the_spec(results):

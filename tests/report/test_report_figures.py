@@ -38,7 +38,7 @@ def test_block_times_draw_every_block_once_and_always_the_same():
     verdict = result()
     svg = block_times(verdict)
     assert block_times(verdict) == svg
-    uses = [e for e in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}use") if "clip" not in str(e.attrib)]
+    uses = list(ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}use"))
     blocks = sum(len(c.blocks) for c in verdict.cases)
     assert len(uses) >= blocks
     assert b"dc:date" not in svg and b"<script" not in svg

@@ -99,7 +99,8 @@ def test_every_page_forbids_what_it_does_not_need(site):
         policy = [a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
         assert len(policy) == 1, path
         assert dict(directive.split() for directive in policy[0].split(";")) == {
-            "default-src": "'none'", "style-src": "'self'", "img-src": "'self'", "base-uri": "'none'", "form-action": "'none'"
+            "default-src": "'none'", "style-src": "'self'", "img-src": "'self'",
+            "base-uri": "'none'", "form-action": "'none'",
         }
 
 

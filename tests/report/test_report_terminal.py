@@ -113,5 +113,6 @@ def test_noise_and_machine_failures_are_said():
 
 
 def test_a_long_log_is_cut_to_its_end():
-    text = render_verdict(result(status=Status.compile_error, build_log="\n".join(f"line {i}" for i in range(100))), 100)
+    log = "\n".join(f"line {i}" for i in range(100))
+    text = render_verdict(result(status=Status.compile_error, build_log=log), 100)
     assert "line 99" in text and "line 3\n" not in text and "70 lines before" in text

@@ -33,13 +33,24 @@ def test_seconds_keep_their_size(value):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (None, "–"), (math.nan, "nan"), (-math.inf, "-inf"), (0.9999, "1.00"), (99999, "1.00e+05"), (54321, "54,321"), (1e-4, "1.00e-04")],
+    [
+        (0, "0"),
+        (None, "–"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+        (0.9999, "1.00"),
+        (99999, "1.00e+05"),
+        (54321, "54,321"),
+        (1e-4, "1.00e-04"),
+    ],
 )
 def test_numbers_at_the_edges(value, text):
     assert words.number(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.85, "850 ms"), (245, "4 min 05 s"), (7380, "2 h 03 min"), (59.96, "1 min 00 s")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.85, "850 ms"), (245, "4 min 05 s"), (7380, "2 h 03 min"), (59.96, "1 min 00 s")]
+)
 def test_durations(value, text):
     assert words.duration(value) == text
 

@@ -8,7 +8,7 @@ from typing import Any
 from harness.agents.protocol import History, View
 from harness.spec.candidate import Candidate
 from harness.spec.task import Case, InputSpec, Task
-from harness.spec.verdict import Block, CaseResult, Estimate, JudgeRequest, JudgeResult, Status
+from harness.spec.verdict import Block, CaseResult, Estimate, JudgeRequest, JudgeResult, Mismatch, Status, Trial
 
 FACTS = {"name": "Test CPU", "cores": 2}
 
@@ -55,6 +55,17 @@ def verdict(
     )
 
 
+def wrong(request: JudgeRequest) -> JudgeResult:
+    """Right at 4096×5, wrong at 3×781 from [0, 2] on."""
+    found = Mismatch(index=[0, 2], expected=0.5, got=float("nan"), wrong_elements=3, elements=2343)
+    trials = [
+        Trial(kind="case", case="odd", dims={"rows": 4096, "cols": 5}, dtype="float32"),
+        Trial(kind="small", case="odd", dims={"rows": 3, "cols": 781}, dtype="float32", mismatch=found,
+              status=Status.wrong_output, max_abs=float("inf"), worst_ratio=float("inf")),
+    ]
+    return verdict(request, Status.wrong_output, message="wrong at rows=3 cols=781", trials=trials)
+
+
 class FakeExecutor:
     """Answers from a script: a function of the request, by default a speedup that follows from the candidate."""
 
@@ -72,6 +83,9 @@ class FakeExecutor:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        pass
+
+    def start(self) -> None:
         pass
 
     def submit(self, request: JudgeRequest) -> JudgeResult:

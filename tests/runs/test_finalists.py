@@ -25,7 +25,8 @@ def estimate(value: float) -> Estimate:
 
 
 def test_the_best_first_and_distinct():
-    attempts = [attempt(0, speedup=1.2), attempt(1, speedup=1.9), attempt(2, speedup=1.9, number=1), attempt(3, speedup=1.5)]
+    attempts = [attempt(0, speedup=1.2), attempt(1, speedup=1.9), attempt(2, speedup=1.9, number=1)]
+    attempts.append(attempt(3, speedup=1.5))
     assert [one.index for one in choose_finalists(attempts, 2)] == [1, 3]
     assert [one.index for one in choose_finalists(attempts, 9)] == [1, 3, 0]
 

@@ -210,11 +210,15 @@ def test_a_results_folder_that_is_not_there(tmp_path):
         read_results(tmp_path / "nowhere")
 
 
-@given(junk=st.one_of(st.binary(max_size=60), st.recursive(
+KEYS = st.sampled_from(["schema", "id", "files", "run"])
+JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["schema", "id", "files", "run"]), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner),
     max_leaves=8,
-).map(lambda value: json.dumps(value).encode())))
+)
+
+
+@given(junk=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_whatever_is_in_run_json_is_one_clear_error(tmp_path_factory, junk):
     folder = tmp_path_factory.mktemp("junk")
     (folder / "run.json").write_bytes(junk)

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,30 @@ def test_budget_of_seconds_counts_judging_and_goes_on_after_a_resume(tmp_path):
     resumed = go(tmp_path / "again", what, {"one": Counting(range(1000))}, clock=lambda: float(next(now)))
     # Nearly all of the 20 s were used before the cut: a clock that began anew would allow as many attempts again.
     assert resumed.cell("one", "softmax").outcome.attempts <= outcome.attempts + 1
+
+
+def test_waiting_for_the_device_is_not_charged(tmp_path):
+    now = [0.0]
+
+    class Crowded:
+        """A lease that is had only after an hour."""
+
+        waited_s = 0.0
+
+        @contextmanager
+        def hold(self, on_wait):
+            now[0] += 3600.0
+            self.waited_s += 3600.0
+            on_wait("waiting")
+            yield
+            now[0] += 2.0  # the judgement itself
+
+    listener = Listener()
+    recorded = go(tmp_path / "r", config(seconds=9.0, attempts=50), {"one": Counting(range(50))}, observer=listener,
+                  lease=Crowded(), clock=lambda: now[0])
+    outcome = recorded.cell("one", "softmax").outcome
+    assert (outcome.attempts, outcome.stop, outcome.elapsed_s) == (5, "seconds", 10.0)
+    assert any(event.kind == ev.WAITING for event in listener.events)
 
 
 def test_the_same_candidate_is_judged_once_and_charged_every_time(tmp_path):
@@ -275,7 +300,9 @@ def test_resume_at_every_event_boundary_and_within_lines(whole, tmp_path, monkey
     for kept in range(len(lines) + 1):
         cut_line = lines[kept] if kept < len(lines) else b""
         # Within the line: at one place a run, from its first byte to all but its newline.
-        extras = {b"", cut_line[: 1 + kept * 997 % (len(cut_line) - 1)] if kept % 2 else cut_line[:-1]} if cut_line else {b""}
+        extras = {b""}
+        if cut_line:
+            extras.add(cut_line[: 1 + kept * 997 % (len(cut_line) - 1)] if kept % 2 else cut_line[:-1])
         for number, extra in enumerate(extras):
             folder = tmp_path / f"run-{kept}-{number}"
             cut(source, folder, kept, extra)

@@ -52,12 +52,10 @@ def test_keys_are_text():
         ("- 1\n", 1, "mapping"),
         ("", 1, "mapping"),
         ("a: &x [*x]\n", 1, "deeper"),
-        ("a: " + "9" * 5000, 1, "is no int|got"),
+        ("a: " + "9" * 5000, 1, "is no int"),
     ],
 )
 def test_refused_with_line(text, line, words):
-    if "9999" in text and not hasattr(__import__("sys"), "get_int_max_str_digits"):
-        pytest.skip("this Python converts integers of any length")
     with pytest.raises(SpecError, match=words) as error:
         parse_yaml(text, "f.yaml")
     assert error.value.line == line and str(error.value).startswith(f"f.yaml:{line}: ")
@@ -75,10 +73,10 @@ def test_plain_alias_is_fine():
     assert parse_yaml("a: &x {b: 1}\nc: *x\n").data == {"a": {"b": 1}, "c": {"b": 1}}
 
 
-@pytest.mark.parametrize("text", ["a: " + "[" * 20000, "a: " + "[" * 100 + "]" * 100, "a: " + "{b: " * 40 + "1" + "}" * 40])
+@pytest.mark.parametrize("text", ["[" * 1500, "[" * 999 + "]" * 999, "[" * 99 + "]" * 99, "{b: " * 40 + "1" + "}" * 40])
 def test_depth(text):
-    with pytest.raises(SpecError):
-        parse_yaml(text)
+    with pytest.raises(SpecError, match="deeper|not valid"):
+        parse_yaml("a: " + text)
 
 
 def test_size(tmp_path):

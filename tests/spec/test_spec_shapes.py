@@ -11,7 +11,8 @@ DIMS = {"rows": 7, "cols": 12, "k_0": 3}
 
 
 def _combine(inner):
-    binary = st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
+    signs = st.sampled_from(["+", "-", "*", "//", "%"])
+    binary = st.tuples(inner, signs, inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
     calls = st.tuples(st.sampled_from(["max", "min"]), st.lists(inner, min_size=2, max_size=3)).map(
         lambda t: f"{t[0]}({', '.join(t[1])})"
     )
@@ -29,7 +30,10 @@ def test_evaluate_is_python_arithmetic(expression, dims):
         with pytest.raises(SpecError, match="division by zero"):
             evaluate(expression, dims)
         return
-    if abs(expected) < BOUND and all(v < 2**13 for v in dims.values()) and expression.count("*") <= 4:
+    if abs(expected) >= BOUND:
+        with pytest.raises(SpecError, match="64-bit"):
+            evaluate(expression, dims)
+    elif expression.count("*") <= 4:  # with more, a value on the way may leave 64 bits: 5000**5 does not
         assert evaluate(expression, dims) == expected
 
 
@@ -69,18 +73,12 @@ def test_integers_and_extra_names():
         ("rows // (cols - 12)", "division by zero"),
         ("rows + 9223372036854775807", "64-bit"),
         ("*".join(["rows"] * 30), "64-bit"),
-        ("(" * 150 + "1" + ")" * 150, "not arithmetic|^$"),
+        ("(" * 190 + "1" + ")" * 190 + ")", "not arithmetic"),
         ("-" * 60 + "1", "deeper"),
         ("1+" * 300 + "1", "longer"),
     ],
 )
 def test_refused(expression, words):
-    if expression.startswith("((("):  # brackets leave no trace in the tree: whichever, no crash
-        try:
-            assert evaluate(expression, DIMS) == 1
-        except SpecError:
-            pass
-        return
     with pytest.raises(SpecError, match=words):
         evaluate(expression, DIMS)
 
