@@ -57,6 +57,27 @@ class Above(click.ParamType):
         return number
 
 
+class Span(click.ParamType):
+    """``FIRST:MOST`` as two whole numbers, `low` ≤ FIRST ≤ MOST; a single number is both."""
+
+    name = "span"
+
+    def __init__(self, low: int) -> None:
+        self.low = low
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        first, _, most = str(value).partition(":")
+        try:
+            span = int(first), int(most or first)
+        except ValueError:
+            span = (0, 0)
+        if not self.low <= span[0] <= span[1]:
+            self.fail(f"{value!r} is no pair FIRST:MOST of whole numbers with {self.low} ≤ FIRST ≤ MOST", param, ctx)
+        return span
+
+
 def root_option(function: Function) -> Function:
     """``--root``: the project."""
     return click.option(

@@ -12,6 +12,7 @@ from harness.cli.exit_codes import INFRASTRUCTURE, INTERRUPTED, OK
 from harness.cli.options import (
     Above,
     Near,
+    Span,
     color_on,
     counted,
     device_option,
@@ -46,6 +47,8 @@ DEFAULT_ATTEMPTS = 8
               help="Candidates per task that get a final.")
 @click.option("--half-width", type=Above(0, 1), default=0.03, show_default=True,
               help="95 % interval aimed at, ± relative.")
+@click.option("--instances", type=Span(2), default="8:24", show_default=True, metavar="FIRST:MOST",
+              help="Fresh processes of each side in a final, until the half-width is reached.")
 @click.option("--depth", type=Near(("final", "screen")), default="final", show_default=True,
               help="screen leaves the finals out: quick, and no score.")
 @click.option("--no-compile-opponent", is_flag=True, help="Time against eager only, not torch.compile.")
@@ -119,7 +122,8 @@ def _recorded_config(log: EventLog) -> RunConfig:
 
 
 def configure(content: Content, agents: tuple[str, ...], tasks: tuple[str, ...], suite: str | None, seed: int,
-              budget: str | None, finals: int, half_width: float, depth: str, no_compile_opponent: bool,
+              budget: str | None, finals: int, half_width: float, instances: tuple[int, int],
+              depth: str, no_compile_opponent: bool,
               device: str) -> tuple[RunConfig, dict[str, LoadedAgent]]:
     """The run that the options ask for. Raises GauntletError with near names for anything that does not exist."""
     from harness.agents.load import load_agents, parse_spec
@@ -164,6 +168,7 @@ def configure(content: Content, agents: tuple[str, ...], tasks: tuple[str, ...],
         seconds=limits.get("seconds"),
         finals=finals,
         half_width=half_width,
+        instances=instances,
         depth=depth,
         opponents=["eager"] if no_compile_opponent else ["eager", "compile"],
     )

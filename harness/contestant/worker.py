@@ -3,7 +3,7 @@
 The judge believes nothing this process says: it times from outside, chooses afterwards which answers to read, and reads
 them from memory while the process is frozen. This file is only the honest way to play, for honest candidates.
 
-Messages (judge → contestant, each answered by one message): load, build, layout, warm, prepare, go, export, exit.
+Messages (judge → contestant, each answered by one message): load, build, layout, warm, touch, prepare, go, export, exit.
 """
 
 from __future__ import annotations
@@ -241,6 +241,26 @@ class Loop:
         self.copy_each = self.language == "python" and len(set(pointers)) < len(pointers)
         self.keep.clear()
         return {"warm": time.perf_counter() - started}
+
+    def touch(self, message: dict, fds: list[int]) -> dict:
+        """Map and touch all memory that a block of `slots` calls will use, so that no block times page faults.
+
+        Heap: freed again at once, which the malloc settings of the zygote keep; twice the outputs' size, because
+        aligned allocations leave gaps.
+        """
+        slots = min(message["slots"], len(self.calls))
+        page = mmap.PAGESIZE
+        self.inputs[0: slots * message["stride"]: page]
+        first = message["commit_bytes"]
+        if self.language == "cpp":
+            end = first + slots * message["out_stride"]
+            region = self.commit[:end]
+            region[0:end:page] = bytes(len(region[0:end:page]))
+        piece = 64 * 2**20
+        pieces = [torch.zeros(piece, dtype=torch.uint8)
+                  for _ in range(-(-2 * slots * message["out_stride"] // piece))]
+        del pieces
+        return {"touched": slots}
 
     def prepare(self, message: dict, fds: list[int]) -> dict:
         """Between blocks: let go of the last block's answers."""

@@ -25,12 +25,21 @@ class Player:
     outputs: Arena
     language: str
     layout: Layout | None = None
+    touched: int = 0
 
     def seat(self, layout: Layout, seconds: float = 60.0) -> None:
         """Tell the contestant the layout, then freeze it."""
         self.contestant.ask(layout.message(), seconds)
         self.layout = layout
+        self.touched = 0
         self.contestant.freeze()
+
+    def touch(self, slots: int, seconds: float = 120.0) -> None:
+        """Have it touch the memory of a block of `slots` calls, once; frozen afterwards."""
+        if self.touched < slots:
+            self.contestant.ask({**self.layout.message(), "op": "touch", "slots": slots}, seconds)
+            self.contestant.freeze()
+            self.touched = slots
 
     def close(self) -> None:
         """End the contestant and give its arena back."""

@@ -28,6 +28,7 @@ from harness.spec.errors import GauntletError
 OUTPUT_TAIL = 16_384
 ZYGOTE_START_S = 180.0
 SPAWN_S = 30.0
+_LABELS = itertools.count()  # of the process, not of a zygote: one process may hold two judges
 _ENVIRONMENT = {
     # CPU.md: without these, glibc returns every large result to the system and page faults are timed instead.
     "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_TOP_PAD_": "67108864",
@@ -67,7 +68,6 @@ class Zygote:
         self.kind, self.parent, self.freezer_reason = freeze.best_available()
         if self.parent:
             freeze.sweep(self.parent)
-        self._labels = itertools.count()
         self._new_root = tempfile.mkdtemp(prefix="gauntlet-root-")
         ours, theirs = socket.socketpair()
         package = Path(__file__).resolve().parents[1]
@@ -98,7 +98,7 @@ class Zygote:
     def spawn(self, inputs: Arena, outputs: Arena, *, memory: int, scratch: int) -> Contestant:
         """A fresh contained contestant over these arenas, running (not frozen) and waiting for its first message."""
         self.wait()
-        label = next(self._labels)
+        label = next(_LABELS)
         freezer = freeze.make(self.kind, self.parent, f"gauntlet-{os.getpid()}-{label}")
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the hello is sent, else it names nobody

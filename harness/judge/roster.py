@@ -129,12 +129,17 @@ class Roster:
             for player in self._pool.pop(key):
                 player.close()
 
-    def close(self) -> None:
-        """End every opponent."""
+    def release(self) -> None:
+        """End every opponent; the next match starts fresh ones."""
         for players in self._pool.values():
             for player in players:
                 player.close()
         self._pool.clear()
+        self.controls.clear()
+
+    def close(self) -> None:
+        """End every opponent and give the input arena back."""
+        self.release()
         self.inputs.close()
 
 

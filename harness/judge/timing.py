@@ -104,6 +104,12 @@ class Match:
                         candidate = players[CANDIDATE] = self._start_candidate()
                         players.update(self._opponents(instance))
                         base, _ = self._calibrate(players)
+                # Every page of slots and heap that a block may use is touched before, by every side: else the first
+                # blocks of an instance time page faults. One more unscored rotation settles caches and threads.
+                longest = min(base + base // 2 + 1, self.layout.slots)
+                for side, player in players.items():
+                    self._own(side, player.touch, longest)
+                self._rotation(players, longest, instance, -2)
                 if final:
                     self._rotation(players, 1, instance, -1)
                 pairs = PAIRS if final else SCREEN_PAIRS
@@ -174,7 +180,7 @@ class Match:
             begun = self.clockwork.add(side if side == CANDIDATE else "opponents", begun)
             if side == CANDIDATE:
                 answers = collect(players[side], calls, self._choose(calls))
-            self._settle(players[side], side)
+            self._own(side, settle, players[side])
             self.clockwork.add("protocol", begun)
             if pair > -2:
                 self.blocks.append(Block(instance=instance, pair=pair, side=side, calls=calls, seconds=times[side]))
@@ -184,21 +190,17 @@ class Match:
         return times
 
     def _block(self, player: Player, side: str, calls: int) -> float:
-        limit = min(calls * self.request.limits.call_s, 300.0)
-        try:
-            return run_block(player, calls, limit)
-        except Lost as lost:
-            if side == CANDIDATE:
-                raise
-            raise MachineFault(f"the {side} baseline failed in a timed block: {lost}") from None
+        return self._own(side, run_block, player, calls, min(calls * self.request.limits.call_s, 300.0))
 
-    def _settle(self, player: Player, side: str) -> None:
+    @staticmethod
+    def _own(side: str, function, *arguments):
+        """Call `function`; when a baseline is lost in it, that is the machine's fault and never the candidate's."""
         try:
-            settle(player)
+            return function(*arguments)
         except Lost as lost:
             if side == CANDIDATE:
                 raise
-            raise MachineFault(f"the {side} baseline failed between blocks: {lost}") from None
+            raise MachineFault(f"the {side} baseline failed in a timed case: {lost}") from None
 
     def _choose(self, calls: int) -> list[int]:
         """Which answers of this block are read: drawn after the clock has stopped, unknown to the contestant."""
@@ -294,7 +296,7 @@ class Match:
             times = {}
             for player, name in order:
                 times[name] = ratio.per_call(self._block(player, "eager", calls), calls, self.null[0])
-                self._settle(player, "eager")
+                self._own("eager", settle, player)
             pairs.append((times["a"], times["b"]))
         return pairs
 

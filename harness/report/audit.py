@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 
 from harness.runs.record import Record
-from harness.spec.task import Task
 from harness.spec.verdict import Estimate
 
 
@@ -44,26 +41,3 @@ def defect(record: Record) -> str:
 
 def _possible(e: Estimate) -> bool:
     return 0 < e.value < math.inf and 0 <= e.low <= e.value * (1 + 1e-9) and e.high >= e.value * (1 - 1e-9)
-
-
-def in_spec_order(record: Record) -> None:
-    """Put the dimensions of every verdict into the order of the task's input shapes: rows × cols, not cols × rows.
-
-    Records are written with sorted keys, so the order has to come from the shapes, which are lists.
-    """
-    orders = {task.name: dimensions(task) for task in record.run.tasks}
-    for row in record.attempts:
-        order = orders.get(row.task, [])
-        for item in [*row.result.cases, *row.result.trials] if row.result else []:
-            item.dims = ordered(item.dims, order)
-
-
-def ordered(dims: dict[str, int], order: Sequence[str]) -> dict[str, int]:
-    """`dims` with the names in `order` first, the others after them as they were."""
-    return {name: dims[name] for name in [*(n for n in order if n in dims), *(n for n in dims if n not in order)]}
-
-
-def dimensions(task: Task) -> list[str]:
-    """Names of the task's dimensions in the order in which its input shapes name them."""
-    shapes = [str(part) for spec in task.inputs.values() for part in spec.shape]
-    return list(dict.fromkeys(name for shape in shapes for name in re.findall(r"[A-Za-z_]\w*", shape)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.report.audit import defect, in_spec_order
+from harness.report.audit import defect
 from harness.runs.record import Outcome, Record
 from harness.score.standings import Finish, Standing, Standings, standings
 from harness.spec.verdict import JudgeResult, Status
@@ -71,7 +71,6 @@ def boards(records: Sequence[Record], on_skip: Callable[[Path, str], None] | Non
             else:
                 warnings.warn(f"skipped: record {record.path}: {why}", stacklevel=2)
             continue
-        in_spec_order(record)
         unique.setdefault(identity(record), record)
     groups: dict[tuple[str, str, tuple[str, ...]], list[Record]] = {}
     for record in unique.values():

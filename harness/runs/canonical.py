@@ -23,12 +23,13 @@ def finite(value: Any) -> Any:
 
 
 def canonical_json(value: Any, indent: int | None = None) -> str:
-    """JSON with sorted keys, ASCII only, strictly standard; on one line unless `indent` is given.
+    """JSON in the order of its keys, ASCII only, strictly standard; on one line unless `indent` is given.
 
-    Raises TypeError for what JSON cannot hold (dump models to plain values first).
+    Keys are not sorted: models dump their fields in one fixed order, and the order of a task's inputs and dimensions is
+    the order of a kernel's arguments. Raises TypeError for what JSON cannot hold (dump models to plain values first).
     """
     separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps(finite(value), sort_keys=True, allow_nan=False, separators=separators, indent=indent)
+    return json.dumps(finite(value), allow_nan=False, separators=separators, indent=indent)
 
 
 def sha256_hex(data: bytes) -> str:

@@ -49,6 +49,7 @@ class RunConfig(_Model):
     seconds: Annotated[float, Field(gt=0)] | None = None
     finals: Annotated[int, Field(ge=1)] = 1
     half_width: Annotated[float, Field(gt=0, lt=1)] = 0.03
+    instances: tuple[Annotated[int, Field(ge=2)], int] = (8, 24)
     depth: Literal["screen", "final"] = "final"
     opponents: list[Literal["eager", "compile"]] = Field(default_factory=lambda: ["eager", "compile"])
 

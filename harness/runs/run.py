@@ -309,6 +309,8 @@ class CellRun:
             device=config.device,
             opponents=config.opponents,
             half_width=config.half_width,
+            instances=config.instances,
+            split=config.finals > 1,
         )
         return self.run.judge(request, agent=self.entry.name, task=self.task.name, index=index)
 

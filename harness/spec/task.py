@@ -107,8 +107,10 @@ class Task(Model):
         import hashlib
         import json
 
-        data = self.model_dump(mode="json", by_alias=True, exclude={"source_file", "title", "description", "tags"})
-        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+        # Unsorted: the order of inputs and dimensions is the order of a kernel's arguments.
+        data = self.model_dump(mode="json", by_alias=True,
+                               exclude={"source_file", "reference", "title", "description", "tags"})
+        return hashlib.sha256(json.dumps(data).encode()).hexdigest()
 
     def case(self, name: str) -> Case:
         """The case called `name`; KeyError if there is none."""
