@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import harness.contestant
@@ -43,7 +44,8 @@ class Roster:
         self.level = contestant.level
         player = Player(contestant, outputs, candidate.language)
         message = {"op": "load", "language": candidate.language, "entry": candidate.entry, "args": task.args,
-                   "hash": candidate.hash, "threads": threads}
+                   "hash": candidate.hash, "threads": threads,
+                   "free_affinity": makes_threads(candidate.source)}
         fds: list[int] = []
         try:
             if candidate.language == "cpp":
@@ -141,6 +143,11 @@ class Roster:
         """End every opponent and give the input arena back."""
         self.release()
         self.inputs.close()
+
+
+def makes_threads(source: str) -> bool:
+    """Whether source seems to start threads of its own, other than OpenMP's (read, never executed)."""
+    return re.search(r"std::(j?thread|async)|pthread_create|\bthreading\b|ThreadPool|multiprocessing|os\.fork", source) is not None
 
 
 def opponent_candidate(kind: str, task: Task) -> Candidate:

@@ -28,11 +28,13 @@ from harness.spec.task import Case, Task
 from harness.spec.verdict import Block, CaseResult, Estimate, JudgeRequest, Mismatch, Status
 
 CANDIDATE = "candidate"
-PAIRS = 10  # rotations an instance plays in a final; even, for AB and BA
+PAIRS = 12  # rotations an instance plays in a final; even, for AB and BA
 SCREEN_PAIRS = 6
 CHECKS = 300  # skipping 1 % of the calls is found with 95 % probability
-CHECK_SECONDS = {"final": 6.0, "screen": 0.25}
-BLOCK_SECONDS = {"final": 8e-3, "screen": 4e-3}
+CHECK_SECONDS = {"final": 4.0, "screen": 0.25}
+# Longer than MEASURING's 8 ms: a thaw costs 0 to 3 ms of waking threads on shared cores, once a block. Measured on two of
+# them, eager softmax against itself: the spread of a pair's log ratio is 0.31 at 10 ms, 0.18 at 20 ms a block.
+BLOCK_SECONDS = {"final": 20e-3, "screen": 8e-3}
 CALIBRATION_CALLS = 4
 FAST_SIDE_NULLS = 20  # the faster side's block is made at least this long against the null's constant …
 SLOW_SIDE_SECONDS = 0.1  # … while the slower side's stays below this
@@ -117,15 +119,16 @@ class Match:
                     calls = min(ratio.vary(base, lengths), self.layout.slots)
                     self._rotation(players, calls, instance, pair)
                 for kind in logs:
-                    logs[kind].append(ratio.instance_log_ratio(self.paired(kind, instance)))
+                    logs[kind].append(ratio.instance_log_ratio(ratio.balanced(self.paired(kind, instance))))
             finally:
                 candidate.close()
             instance += 1
         return self._result(logs)
 
     def _precise(self, logs: dict[str, list[float]]) -> bool:
-        """Whether every interval is as narrow as asked for."""
-        return all(ratio.half_width(ratio.estimate(values)) <= self.request.half_width for values in logs.values())
+        """Whether every interval is as narrow as asked for, or as a twentieth of the effect it shows."""
+        found = [ratio.estimate(values) for values in logs.values()]
+        return all(ratio.half_width(e) <= max(self.request.half_width, 0.05 * abs(math.log(e.value))) for e in found)
 
     def _start_candidate(self) -> Player:
         begun = time.perf_counter()
@@ -229,16 +232,13 @@ class Match:
     # ------------------------------------------------------------------ figures
 
     def paired(self, kind: str, instance: int) -> list[tuple[float, float]]:
-        """(opponent, candidate) seconds per call of every rotation of one instance that counts for the ratio."""
+        """(opponent, candidate) seconds per call of every rotation of one instance that counts for the ratio, in order."""
+        counts = [b for b in self.blocks if b.instance == instance and b.pair >= 0]
+        long = [b for b in counts if b.calls > 1] or counts  # where one slot is all that fits, every block is one call
         times: dict[int, dict[str, float]] = {}
-        for block in self.blocks:
-            if block.instance == instance and block.pair >= 0 and block.calls > 1:
-                times.setdefault(block.pair, {})[block.side] = ratio.per_call(block.seconds, block.calls, self.null[0])
-        if not times:  # one slot only: every block is a single call
-            for block in self.blocks:
-                if block.instance == instance and block.pair >= 0:
-                    times.setdefault(block.pair, {})[block.side] = ratio.per_call(block.seconds, 1, self.null[0])
-        return [(t[kind], t[CANDIDATE]) for t in times.values()]
+        for b in long:
+            times.setdefault(b.pair, {})[b.side] = ratio.per_call(b.seconds, b.calls, self.null[0])
+        return [(times[pair][kind], times[pair][CANDIDATE]) for pair in sorted(times)]
 
     def _estimate(self, kind: str, logs: list[float]) -> Estimate:
         if self.request.depth == "screen":
@@ -257,7 +257,7 @@ class Match:
                    for side in (CANDIDATE, *logs)}
         single = [b.seconds - self.null[0] for b in mine if b.calls == 1]
         intercept, _slope = ratio.fit_line([b.calls for b in mine], [b.seconds for b in mine])
-        noisy = speedup is not None and self.request.depth == "final" and ratio.is_noisy(speedup, self.control())
+        noisy = speedup is not None and self.request.depth == "final" and ratio.is_noisy(speedup, self.control(), self.request.half_width)
         message = "" if not noisy else noise_message(speedup, self.control())
         return CaseResult(
             name=self.case.name, dims=self.case.dims, dtype=self.case.dtype,
@@ -277,7 +277,7 @@ class Match:
         key = (self.task.content_hash, self.case.name, self.threads)
         if key not in self.roster.controls:
             begun = time.perf_counter()
-            logs = [ratio.instance_log_ratio(self._control_pairs(i)) for i in range(0, self.request.instances[0] - 1, 2)]
+            logs = [ratio.instance_log_ratio(ratio.balanced(self._control_pairs(i))) for i in range(0, self.request.instances[0] - 1, 2)]
             self.roster.controls[key] = ratio.estimate(logs) if logs else None
             self.clockwork.add("opponents", begun)
         found = self.roster.controls[key]
