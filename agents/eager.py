@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from harness.agents.protocol import History, View
+from harness.spec.baselines import eager
 from harness.spec.candidate import Candidate
 
 
@@ -11,5 +12,4 @@ class Eager:
 
     def propose(self, view: View, history: History) -> Iterable[Candidate]:
         if not len(history):
-            task = view.task
-            yield Candidate(source=task.reference_source, entry=task.reference_entry, note="the reference itself")
+            yield eager(view.task)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from harness.agents.config import AgentError
 from harness.agents.protocol import History, View
+from harness.spec.baselines import compiled
 from harness.spec.candidate import Candidate
 from harness.spec.errors import near
 
@@ -27,20 +28,4 @@ class TorchCompile:
     def propose(self, view: View, history: History) -> Iterable[Candidate]:
         if len(history):
             return
-        name = view.task.reference_entry
-        wrapper = f"""
-
-import torch
-
-_reference = {name}
-if isinstance(_reference, type):
-    _reference = _reference(*globals().get("get_init_inputs", list)()).eval()
-kernel = torch.compile(_reference, mode={self.mode!r}, dynamic={self.dynamic!r})
-"""
-        options = {"mode": self.mode, "dynamic": self.dynamic}
-        yield Candidate(
-            source=view.task.reference_source + wrapper,
-            entry="kernel",
-            parameters=options,
-            note="torch.compile of the reference",
-        )
+        yield compiled(view.task, self.mode, self.dynamic)

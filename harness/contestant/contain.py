@@ -17,7 +17,7 @@ CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x08000000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
-PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+PR_SET_CHILD_SUBREAPER, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 36, 47, 4
 SYS_PIVOT_ROOT, SYS_CAPSET, SYS_MOUNT_SETATTR = {
     "x86_64": (155, 126, 442),
     "aarch64": (41, 91, 442),
@@ -157,6 +157,11 @@ def set_limits(processes: int, data_bytes: int | None, files: int = 1024, file_b
         limit = value if hard == resource.RLIM_INFINITY or value == resource.RLIM_INFINITY else min(value, hard)
         limit = hard if limit == resource.RLIM_INFINITY else limit
         resource.setrlimit(kind, (limit, limit))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent has ended, so that nothing leaves this process' tree."""
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(signal_number: int) -> None:

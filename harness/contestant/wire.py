@@ -31,7 +31,8 @@ class WireTimeout(WireError):
 
 def encode(message: dict) -> bytes:
     """The bytes of a message; WireError when it is larger than MAX_MESSAGE."""
-    body = json.dumps(message, separators=(",", ":")).encode()
+    # Not escaped to ASCII: that would make six bytes of a letter, and of a source that is allowed a message that is not.
+    body = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
     if len(body) > MAX_MESSAGE:
         raise WireError(f"a message of {len(body)} bytes is over the limit of {MAX_MESSAGE}")
     return _HEADER.pack(len(body)) + body
@@ -61,7 +62,10 @@ def receive(sock: socket.socket, deadline: float | None = None, limit: int = MAX
 def receive_with_fds(sock: socket.socket, most: int = 64) -> tuple[dict, list[int]]:
     """One message and the descriptors that came with it (blocking; for the trusted control socket)."""
     fds = array.array("i")
-    data, ancillary, _flags, _address = sock.recvmsg(_HEADER.size, socket.CMSG_LEN(most * fds.itemsize))
+    try:
+        data, ancillary, _flags, _address = sock.recvmsg(_HEADER.size, socket.CMSG_LEN(most * fds.itemsize))
+    except ConnectionError:
+        raise WireClosed("closed") from None
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])

@@ -120,7 +120,7 @@ class Loop:
         except subprocess.TimeoutExpired:
             raise Refusal("compile_error", f"the compiler ran longer than {message['seconds']:.0f} s") from None
         except FileNotFoundError:
-            raise Refusal("infra_error", f"no C++ compiler: {message['compiler']} is not installed") from None
+            return {"missing": message["compiler"]}
         log = done.stdout.replace(self.scratch + "/", "")[-_REPORT_CHARACTERS:]
         if done.returncode != 0:
             raise Refusal("compile_error", log or f"the compiler ended with code {done.returncode}")
@@ -178,7 +178,7 @@ class Loop:
             raise Refusal("compile_error", f"the source defines no {message['entry']!r}; it defines "
                                            f"{', '.join(names) or 'nothing callable'}") from None
         if isinstance(entry, type):
-            entry = entry()
+            entry = entry(*getattr(module, "get_init_inputs", list)())
             if isinstance(entry, torch.nn.Module):
                 entry.eval()
         if not callable(entry):
@@ -283,7 +283,7 @@ class Loop:
             for i in range(n):
                 output = kernel(*calls[i], **args)
                 if type(output) is not torch.Tensor or output.dtype != dtype or output.shape != shape \
-                        or not output.is_contiguous() or self.copy_each:
+                        or not output.is_contiguous() or not output.is_cpu or output.is_neg() or self.copy_each:
                     output = self.normalise(output, 0)
                 keep.append(output)
                 table[i] = output.data_ptr()

@@ -25,7 +25,7 @@ def main(control_fd: int) -> None:
     config, _ = wire.receive_with_fds(control)
     config["control_fd"] = control_fd
     facts = _import_everything(config)
-    contain.libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: contestants' inits are ours to reap
+    contain.adopt_orphans()  # contestants' inits are ours to reap
     gc.collect()
     gc.freeze()  # keeps the shared pages of imported modules shared
     wire.send(control, {"ready": True, **facts})
@@ -180,6 +180,8 @@ def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, o
     try:
         wire.receive(report)  # adopted: the outer process is gone, the zygote is the parent
         contain.die_with_parent(signal.SIGKILL)
+        contain.adopt_orphans()
+        os.dup2(fds[3], 2)
         if own_root:
             if "user" in namespaces and config["root"]:
                 os.setresgid(0, 0, 0)

@@ -52,6 +52,8 @@ class Arena:
         return torch.frombuffer(self.map, dtype=dtype, count=count, offset=offset).view(shape)
 
     def close(self) -> None:
-        """Give the descriptor back; the mapping goes when the last view of it does."""
-        os.close(self.fd)
-        self.view.release()
+        """Give the descriptor back, once; the mapping goes when the last view of it does."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+            self.view.release()

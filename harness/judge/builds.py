@@ -14,14 +14,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.judge.arena import Arena
-from harness.judge.contestants import Lost, Zygote
+from harness.judge.contestants import Lost, MachineFault, Zygote
 from harness.spec.candidate import Candidate
 from harness.spec.errors import GauntletError
 
 COMPILER = "g++"
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
 _ALLOWED_FLAG = re.compile(r"-(D[A-Za-z_]\w*(=[\w.+\-]*)?|O[0-3s]|Ofast|f[a-z][\w\-]*(=[\w.,+\-]+)?|m[a-z][\w\-.]*(=[\w.,+\-]+)?|std=[\w+]+|W[a-z\-]*|w)")
-_REFUSED_FLAG = re.compile(r"-f(plugin|dump|profile|save|auto-profile|sanitize|record|file-prefix|debug)|-Wp|-Wa|-Wl")
+_REFUSED_FLAG = re.compile(r"-f(plugin|dump|profile|save|auto-profile|sanitize|record|file-prefix|debug)")
 
 
 class Builds:
@@ -56,6 +56,8 @@ class Builds:
             reply = contestant.ask({"op": "build", "source": candidate.source, "compiler": COMPILER, "flags": flags,
                                     "seconds": seconds}, seconds + 10, what="the compilation")
             contestant.freeze()
+            if "missing" in reply:  # no code of the candidate's has run in here
+                raise MachineFault(f"no C++ compiler: {COMPILER} is not installed")
             size, log = reply.get("built"), reply.get("log", "")
             if not isinstance(size, int) or not 0 < size <= outputs.size:
                 raise Lost("tampered", "the build ended with a size that cannot be")

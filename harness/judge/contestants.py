@@ -6,6 +6,7 @@ A contestant is frozen whenever it is not its turn. What it says is data: a wron
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib.util
 import itertools
 import os
@@ -66,8 +67,8 @@ class Zygote:
                  worker: str = "harness.contestant.worker"):
         self.containment = containment
         self.kind, self.parent, self.freezer_reason = freeze.best_available()
-        if self.parent:
-            freeze.sweep(self.parent)
+        for parent in {self.parent, *limits.parents()} - {None}:
+            freeze.sweep(parent)
         self._new_root = tempfile.mkdtemp(prefix="gauntlet-root-")
         ours, theirs = socket.socketpair()
         package = Path(__file__).resolve().parents[1]
@@ -115,7 +116,9 @@ class Zygote:
                       [theirs.fileno(), inputs.fd, outputs.fd, write_end, *procs])
             reply = wire.receive(self.control, time.monotonic() + SPAWN_S)
         except (wire.WireError, OSError) as error:
-            raise MachineFault(f"the zygote does not answer: {error}") from None
+            self.process.kill()  # a late answer would be taken for that to the next request
+            self.process.wait()
+            reply = {"error": f"the zygote does not answer: {error}"}
         finally:
             theirs.close()
             wire.close_all([write_end, *procs])
@@ -147,12 +150,18 @@ class Contestant:
     def __init__(self, sock: socket.socket, pipe: int, init: int, freezer, bound, level: dict):
         self.sock, self.pipe, self.init, self.freezer, self.bound = sock, pipe, init, freezer, bound
         self.level = dict(level, freezer=freezer.name)
+        self.level["level"] = describe(self.level)
         self.tail = b""
         self.frozen = self.closed = False
         self.buffer = bytearray()
         sock.setblocking(False)
         self.pid = init
-        self.pid = self._hello()
+        try:
+            self.pid = self._hello()
+            self._try_reading()
+        except BaseException:
+            self.close()
+            raise
 
     def _hello(self) -> int:
         """The worker's pid as the judge sees it: the kernel translates credentials into the reader's namespace."""
@@ -170,6 +179,15 @@ class Contestant:
         if "hello" not in self.receive(deadline) or not pid:
             raise MachineFault("a new contestant did not say hello")
         return pid
+
+    def _try_reading(self) -> None:
+        """MachineFault where the system forbids `read`: asked before any code of a candidate's could forbid it."""
+        try:
+            self.read(0, 1)  # nothing lies there, so that permission is all this can find out
+        except Lost:
+            if ctypes.get_errno() == errno.EPERM:
+                raise MachineFault("this system does not let the judge read its contestants' memory "
+                                   "(process_vm_readv: EPERM; see kernel.yama.ptrace_scope)") from None
 
     # ---------------------------------------------------------------- messages
 
@@ -203,11 +221,10 @@ class Contestant:
         except wire.WireError as error:
             raise Lost("tampered", f"broken message during {what!r}: {error}") from None
         if "error" in reply:
-            status = reply["error"] if reply["error"] in _REPORTABLE else "runtime_error"
-            message = reply.get("message")
-            trace = reply.get("trace")
-            lost = Lost(status, message[:4000] if isinstance(message, str) else "no message")
-            lost.trace = trace[-8000:] if isinstance(trace, str) else ""
+            status = _text(reply["error"])
+            lost = Lost(status if status in _REPORTABLE else "runtime_error",
+                        _text(reply.get("message"))[:4000] or "no message")
+            lost.trace = _text(reply.get("trace"))[-8000:]
             raise lost
         return reply
 
@@ -308,10 +325,8 @@ class Contestant:
             remote = _IoVec((address + done) % 2**64, count - done)
             got = _process_vm_readv(self.pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
             if got <= 0:
-                number = ctypes.get_errno()
-                if number == 1:
-                    raise MachineFault("this system does not let the judge read its contestants' memory "
-                                       "(process_vm_readv: EPERM; see kernel.yama.ptrace_scope)")
+                if ctypes.get_errno() == errno.EPERM:  # it could be read when it started
+                    raise Lost("tampered", "the candidate has closed its process' memory to the judge")
                 raise Lost("tampered", f"the committed answer at {address:#x} is not in the contestant's memory")
             done += got
         return target
@@ -321,6 +336,12 @@ class Contestant:
         if self.closed:
             return
         self.closed = True
+        if "pid" not in self.level["namespaces"]:  # else all of it dies with its init
+            try:
+                self.freezer.freeze()
+            except freeze.FreezeError:
+                pass  # what could be reached is killed all the same
+            self.freezer.kill()
         try:
             os.kill(self.init, signal.SIGKILL)
         except ProcessLookupError:
@@ -332,7 +353,13 @@ class Contestant:
         self.bound.close()
 
 
-_REPORTABLE = {"wrong_output", "compile_error", "runtime_error", "out_of_memory", "unsupported", "infra_error"}
+# Not infra_error: what a candidate's process says about the machine is never believed.
+_REPORTABLE = {"wrong_output", "compile_error", "runtime_error", "out_of_memory", "unsupported"}
+
+
+def _text(value: object) -> str:
+    """A contestant's `value` as text that any file takes (no lone surrogates); empty for anything but a string."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 class _IoVec(ctypes.Structure):
@@ -343,6 +370,18 @@ _process_vm_readv = ctypes.CDLL(None, use_errno=True).process_vm_readv
 _process_vm_readv.restype = ctypes.c_ssize_t
 _process_vm_readv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong,
                               ctypes.c_ulong]
+
+
+def describe(level: dict) -> str:
+    """One phrase for a containment level: "namespaces" with everything this version has, else "reduced" and what lacks."""
+    lacking = [name for name in ("user", "pid", "mount", "net", "ipc") if name not in level["namespaces"]]
+    if len(lacking) == 5:
+        return f"none; frozen by {level['freezer']}"
+    parts = [f"no {name} namespace" for name in lacking]
+    parts += [] if level["private_root"] else ["the machine's own files"]
+    parts += [] if level["fresh_proc"] else ["the machine's own /proc"]
+    how = "namespaces, private root" if not parts else "reduced: " + ", ".join(parts)
+    return f"{how}; frozen by {level['freezer']}; memory bound by {level['memory_limit']}"
 
 
 def cores() -> int:

@@ -203,6 +203,8 @@ def sweep(parent: Path) -> None:
         if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
             for pid in _pids(folder / "cgroup.procs"):
                 _signal(pid, signal.SIGKILL)
+            if (folder / "freezer.state").exists():  # in the v1 hierarchy what is frozen does not even die
+                (folder / "freezer.state").write_text("THAWED")
             remove(folder)
 
 

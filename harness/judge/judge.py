@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.judge.fill import entropy
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.ratio import geometric_mean
-from harness.judge.roster import Roster
+from harness.judge.roster import WARM_CALLS, Roster
 from harness.judge.timing import Clockwork, Match, WrongAnswer, measure_null
 from harness.spec.candidate import Candidate
 from harness.spec.errors import SpecError, near
@@ -39,7 +40,8 @@ class Judge:
     def __init__(self, cache: Path, containment: str = "auto", pythonpath: list[str] = (), **zygote):
         torch.set_grad_enabled(False)
         zygote.setdefault("preload", ["torch._dynamo", "torch._inductor.compile_fx"])
-        self.zygote = Zygote(containment, pythonpath, **zygote)
+        self._start_zygote = partial(Zygote, containment, pythonpath, **zygote)
+        self.zygote = self._start_zygote()
         self.roster = Roster(self.zygote, Builds(cache))
         self._layouts: dict[tuple, Layout] = {}
         self._null: tuple[float, tuple[float, float]] | None = None
@@ -61,11 +63,19 @@ class Judge:
             session.run()
         except MachineFault as fault:
             result.status, result.message, result.speedup = Status.infra_error, str(fault), None
+            self._recover()
         result.containment = dict(self.roster.level)
         result.environment = dict(cpu_facts(), **self.zygote.facts.get("versions", {}))
         result.phases = {name: round(seconds, 6) for name, seconds in clockwork.phases.items()}
         result.wall_s = time.perf_counter() - begun
         return result
+
+    def _recover(self) -> None:
+        """After a fault of the machine: opponents may be lost, and the zygote; the next request gets fresh ones."""
+        self.roster.release()
+        if self.zygote.process.poll() is not None:
+            self.zygote.close()
+            self.zygote = self.roster.zygote = self._start_zygote()
 
     def layout(self, task: Task, reference: Reference, dims: dict[str, int], dtype: str, scale: float = 1.0) -> Layout:
         """The layout of a workload; those of timed cases are kept, for their opponents live on."""
@@ -92,6 +102,7 @@ class Session:
         self.rng = entropy()
         self.shared: dict[str, Path] = {}
         self.tail = b""
+        self.longest_warm_up = 0.0
 
     def run(self) -> None:
         """Build, try, time; stops at the first thing that is wrong."""
@@ -177,11 +188,11 @@ class Session:
                     else:
                         players[item.dtype] = player
                 self._trial(player, item)
-                if self.result.trials[-1].status != Status.ok and self.request.depth == "screen":
+                if self.request.depth == "screen" and any(t.status != Status.ok for t in self.result.trials):
                     return
             for dtype, player in players.items():
                 if not dtype.startswith("fresh"):
-                    self.roster.keep_warm(player, self.candidate, dtype)
+                    self.roster.keep_warm(player, self.candidate, dtype, self.longest_warm_up)
         finally:
             for player in players.values():
                 player.contestant.drain()
@@ -206,7 +217,8 @@ class Session:
             return  # the reference itself does not take this shape: nothing can be asked of a candidate there
         begun = self.clockwork.add("oracle", begun)
         try:
-            self.roster.seat(player, layout, self.request.limits)
+            seconds = self.roster.seat(player, layout, self.request.limits)
+            self.longest_warm_up = max(self.longest_warm_up, WARM_CALLS * seconds)
             begun = self.clockwork.add("candidate", begun)
             calls = min(item.calls, layout.slots)
             layout.fill(self.roster.inputs, calls)

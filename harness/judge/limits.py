@@ -26,6 +26,11 @@ class MemoryGroup:
             freeze.remove(self.path)
 
 
+def parents() -> list[Path]:
+    """The folders in which `memory_group` may make groups."""
+    return [path for path in (freeze.mounted("cgroup", "memory"), freeze.mounted("cgroup2", "")) if path]
+
+
 def memory_group(label: str, limit: int) -> MemoryGroup:
     """A fresh group bounded to `limit` bytes, or the record that only an rlimit stands in for it."""
     parent = freeze.mounted("cgroup", "memory")

@@ -31,7 +31,12 @@ class Reference:
         try:
             exec(compile(task.reference_source, f"<reference of {task.name}>", "exec"), module.__dict__)
             entry = getattr(module, task.reference_entry)
-            self.call = entry().eval() if isinstance(entry, type) else entry
+            if isinstance(entry, type):
+                entry = entry(*getattr(module, "get_init_inputs", list)()).eval()
+                if next(iter(entry.state_dict()), None) is not None:
+                    raise TypeError("references with weights of their own are not judged by this version: "
+                                    "make the weights inputs of the task")
+            self.call = entry
         except Exception as error:
             raise SpecError(f"task {task.name}: the reference {task.reference} cannot be loaded: "
                             f"{type(error).__name__}: {error}") from error

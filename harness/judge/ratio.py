@@ -217,8 +217,9 @@ def is_noisy(e: Estimate, aa: float | None = None, asked: float = NOISY_HALF_WID
     asked: the half-width that was aimed at; whoever asks for less precision than 3 % gets a figure when it is reached.
     aa: the ratio that the session's control, a kernel against itself, came out at.
     """
+    allowed = AA_TOLERANCE if asked <= NOISY_HALF_WIDTH else asked
     wide = half_width(e) > max(NOISY_HALF_WIDTH, asked, NOISY_SHARE * abs(math.log(e.value)))
-    return wide or (aa is not None and abs(aa - 1) > AA_TOLERANCE)
+    return wide or (aa is not None and abs(aa - 1) > allowed)
 
 
 def is_launch_bound(t: float, c: float) -> bool:

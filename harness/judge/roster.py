@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -13,11 +12,13 @@ from harness.judge.block import Player
 from harness.judge.builds import Builds
 from harness.judge.contestants import Lost, MachineFault, Zygote
 from harness.judge.layout import ARENA_BYTES, Layout
+from harness.spec.baselines import BASELINES
 from harness.spec.candidate import Candidate
 from harness.spec.task import Task
 from harness.spec.verdict import Estimate, Limits
 
 WARM_CALLS = 2
+COMPILES_S = 1.0  # a warm-up that takes longer has compiled something
 
 
 class Roster:
@@ -78,10 +79,13 @@ class Roster:
             raise Lost("tampered", "the warm-up was answered with something else")
         return float(seconds) / max(1, min(calls, layout.slots))
 
-    def keep_warm(self, player: Player, candidate: Candidate, dtype: str) -> None:
-        """Keep the compile caches that a Python candidate has made, so that its next instances start warm."""
+    def keep_warm(self, player: Player, candidate: Candidate, dtype: str, seconds: float) -> None:
+        """Keep the compile caches that a Python candidate has made, so that its next instances start warm.
+
+        seconds: what its last warm-up took; a short one has compiled nothing that is not kept already.
+        """
         path = self.builds.warm_path(candidate, dtype, self.zygote.facts["versions"])
-        if candidate.language != "python" or path.exists():
+        if candidate.language != "python" or seconds < COMPILES_S:
             return
         reply = player.contestant.ask({"op": "export"}, 60)
         player.contestant.freeze()
@@ -101,13 +105,13 @@ class Roster:
         if key not in self._pool:
             self._release_other_tasks(task.content_hash)
         players = self._pool.setdefault(key, [])
-        candidate = opponent_candidate(kind, task)
+        candidate = BASELINES[kind](task)
         while len(players) <= index:
             try:
                 player = self.start(candidate, task, layout.dtype, limits, threads=threads)
                 players.append(player)
-                self.seat(player, layout, limits)
-                self.keep_warm(player, candidate, layout.dtype)
+                seconds = self.seat(player, layout, limits)
+                self.keep_warm(player, candidate, layout.dtype, WARM_CALLS * seconds)
             except Lost as lost:
                 raise MachineFault(f"the {kind} baseline of task {task.name} failed: {lost}") from None
         player = players[index]
@@ -148,14 +152,3 @@ class Roster:
 def makes_threads(source: str) -> bool:
     """Whether source seems to start threads of its own, other than OpenMP's (read, never executed)."""
     return re.search(r"std::(j?thread|async)|pthread_create|\bthreading\b|ThreadPool|multiprocessing|os\.fork", source) is not None
-
-
-def opponent_candidate(kind: str, task: Task) -> Candidate:
-    """The opponent as a candidate like any other: the reference itself, or torch.compile of it."""
-    if kind == "eager":
-        return Candidate(source=task.reference_source, entry=task.reference_entry, note="eager")
-    name = f"compiled_{hashlib.sha256(task.reference_entry.encode()).hexdigest()[:8]}"
-    wrapper = (f"\n\nimport torch as _torch\n_{name} = {task.reference_entry}\n"
-               f"if isinstance(_{name}, type):\n    _{name} = _{name}().eval()\n"
-               f"{name} = _torch.compile(_{name})\n")
-    return Candidate(source=task.reference_source + wrapper, entry=name, note="torch.compile")

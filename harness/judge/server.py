@@ -34,6 +34,8 @@ def main(descriptor: int) -> None:
             except Exception as error:
                 reply = {"fault": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
             sock.sendall((json.dumps(reply) + "\n").encode())
+    except (BrokenPipeError, ConnectionResetError):
+        return  # the executor is gone, interrupted perhaps: nobody is left to answer
     except GauntletError as error:
         sock.sendall((json.dumps({"usage": str(error)}) + "\n").encode())
     finally:

@@ -21,7 +21,7 @@ from harness.judge.compare import Comparison, merge
 from harness.judge.contestants import Lost, MachineFault
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
-from harness.judge.roster import Roster
+from harness.judge.roster import WARM_CALLS, Roster
 from harness.judge.trials import judge_call
 from harness.spec.candidate import Candidate
 from harness.spec.task import Case, Task
@@ -31,7 +31,7 @@ CANDIDATE = "candidate"
 PAIRS = 12  # rotations an instance plays in a final; even, for AB and BA
 SCREEN_PAIRS = 6
 CHECKS = 300  # skipping 1 % of the calls is found with 95 % probability
-CHECK_SECONDS = {"final": 4.0, "screen": 0.25}
+CHECK_SECONDS = {"final": 3.0, "screen": 0.25}
 # Longer than MEASURING's 8 ms: a thaw costs 0 to 3 ms of waking threads on shared cores, once a block. Measured on two of
 # them, eager softmax against itself: the spread of a pair's log ratio is 0.31 at 10 ms, 0.18 at 20 ms a block.
 BLOCK_SECONDS = {"final": 20e-3, "screen": 8e-3}
@@ -115,9 +115,10 @@ class Match:
                 if final:
                     self._rotation(players, 1, instance, -1)
                 pairs = PAIRS if final else SCREEN_PAIRS
+                calls = 0
                 for pair in range(pairs):
-                    calls = min(ratio.vary(base, lengths), self.layout.slots)
-                    self._rotation(players, calls, instance, pair)
+                    calls = block_length(min(base, self.layout.slots), pair, calls, lengths)
+                    self._rotation(players, min(calls, self.layout.slots), instance, pair)
                 for kind in logs:
                     logs[kind].append(ratio.instance_log_ratio(ratio.balanced(self.paired(kind, instance))))
             finally:
@@ -136,7 +137,8 @@ class Match:
                                    shared_object=self.shared_object, threads=self.threads)
         begun = self.clockwork.add("start", begun)
         try:
-            self.roster.seat(player, self.layout, self.request.limits)
+            seconds = self.roster.seat(player, self.layout, self.request.limits)
+            self.roster.keep_warm(player, self.candidate, self.layout.dtype, WARM_CALLS * seconds)
         except BaseException:
             player.close()
             raise
@@ -252,8 +254,9 @@ class Match:
         chosen = {k: self._estimate(k, v[:half]) for k, v in logs.items()}
         speedup = ratio.faster_of(against.get("eager"), against.get("compile"))
         mine = [b for b in self.blocks if b.side == CANDIDATE]
-        seconds = {side: statistics.median(ratio.per_call(b.seconds, b.calls, self.null[0]) for b in self.blocks
-                                           if b.side == side and (b.calls > 1 or self.layout.slots == 1))
+        long = [b for b in self.blocks if b.calls > 1] or self.blocks
+        seconds = {side: statistics.median(ratio.per_call(b.seconds, b.calls, self.null[0]) for b in long
+                                           if b.side == side)
                    for side in (CANDIDATE, *logs)}
         single = [b.seconds - self.null[0] for b in mine if b.calls == 1]
         intercept, _slope = ratio.fit_line([b.calls for b in mine], [b.seconds for b in mine])
@@ -299,6 +302,20 @@ class Match:
                 self._own("eager", settle, player)
             pairs.append((times["a"], times["b"]))
         return pairs
+
+
+def block_length(base: int, pair: int, last: int, rng: random.Random) -> int:
+    """Calls of the blocks of `pair`, at random around `base`; `last` is that of the pair before.
+
+    Single calls do not count for the ratio: both pairs of an AB and its BA are single, or neither is, for what is left
+    is averaged two by two (ratio.balanced).
+    """
+    if pair % 2 == 1 and last == 1:
+        return 1
+    calls = ratio.vary(base, rng)
+    while pair % 2 == 1 and calls == 1 < base:
+        calls = ratio.vary(base, rng)
+    return calls
 
 
 def noise_message(speedup: Estimate, control: float) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.report import links, words
-from harness.report.audit import dimensions, ordered
 from harness.report.board import Board, verdict
 from harness.report.figures import Scale
 from harness.report.highlight import code_lines
@@ -188,7 +187,7 @@ def _question(task: Task) -> Page:
     for dim, (low, high) in task.verify.items():
         shown[f"unseen {dim}"] = f"{low} to {high}"
     for case in task.cases:
-        shown[f"case {case.name}"] = f"{words.named_shape(ordered(case.dims, dimensions(task)))} {case.dtype}"
+        shown[f"case {case.name}"] = f"{words.named_shape(case.dims)} {case.dtype}"
     inputs = [
         {"name": name, "shape": f"[{', '.join(map(str, spec.shape))}]", "dtype": spec.dtype or "the case's",
          "init": ", ".join(f"{kind}({', '.join(f'{k}={v}' for k, v in options.items())})"

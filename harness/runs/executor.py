@@ -75,7 +75,10 @@ class LocalExecutor:
             line = self._lines.readline()
         except OSError:
             line = ""
-        if not line:
+        except BaseException:
+            self._stop()  # interrupted: its answer would be taken for that to the next request
+            raise
+        if not line.endswith("\n"):
             code = self._process.wait()
             self._stop()
             return self._fault(request, f"the judge's process ended unexpectedly (exit code {code})")

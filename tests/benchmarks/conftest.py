@@ -1,0 +1,19 @@
+"""Benchmarks share one judge. Run them by `make bench` on a quiet machine; every figure is a ratio within one run."""
+
+import pytest
+
+from harness.judge.judge import Judge
+from harness.spec.content import Content
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory):
+    judge = Judge(tmp_path_factory.mktemp("cache"))
+    judge.zygote.wait()
+    yield judge
+    judge.close()
+
+
+@pytest.fixture(scope="session")
+def content():
+    return Content.discover()
