@@ -13,8 +13,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: env
-	$(BIN)/harness run --agent eager,torch-compile,search,handwritten --suite smoke --budget attempts=8 \
-		--half-width 0.06 --instances 6:10 --leaderboard .harness/leaderboard
+	$(BIN)/harness run --agent eager,torch-compile,search,handwritten --suite smoke --budget attempts=6 \
+		--half-width 0.08 --instances 4:6 --leaderboard .harness/leaderboard
 
 test: env
 	$(BIN)/python -m pytest -m 'not gpu and not long' tests

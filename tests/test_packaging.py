@@ -44,7 +44,8 @@ def files(folder: str) -> set[str]:
 def test_content_is_in_the_package(names, folder):
     expected = files(folder)
     assert expected
-    assert {name.removeprefix("harness/_content/") for name in names if name.startswith(f"harness/_content/{folder}/")} == expected
+    inside = f"harness/_content/{folder}/"
+    assert {f"{folder}/{name.removeprefix(inside)}" for name in names if name.startswith(inside)} == expected
 
 
 def test_every_module_is_in_the_wheel(names):
@@ -70,17 +71,18 @@ def test_metadata(wheel, names):
         assert "harness = harness.cli.main:main" in archive.read(f"{folder}/entry_points.txt").decode()
         metadata = archive.read(f"{folder}/METADATA").decode()
     assert f"{folder}/licenses/LICENSE" in names
-    assert re.search(r"^License-Expression: Apache-2\.0$", metadata, re.MULTILINE)
-    assert re.search(r"^Requires-Python: >=3\.10$", metadata, re.MULTILINE)
-    assert not re.search(r"^Requires-Dist: pytest[^;]*$", metadata, re.MULTILINE)
+    assert re.search(r"^License-Expression: Apache-2\.0$", metadata, re.M)
+    assert re.search(r"^Requires-Python: >=3\.10$", metadata, re.M)
+    assert not re.search(r"^Requires-Dist: pytest[^;]*$", metadata, re.M)
 
 
 def test_constraints_cover_what_is_installed():
     """Every package that `make env` installs by name has a tested version."""
     text = (ROOT / "pyproject.toml").read_text()
-    lists = re.search(r"^dependencies = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL)[1] + re.search(r"^test = \[(.*)\]", text, re.MULTILINE)[1]
-    wanted = {name.lower() for name in re.findall(r'"([A-Za-z0-9-]+)', lists)}
-    pinned = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
+    patterns = (r"^dependencies = \[(.*?)^\]", r"^test = \[(.*?)\]$")
+    lists = [re.search(pattern, text, re.M | re.S)[1] for pattern in patterns]
+    wanted = {name.lower() for name in re.findall(r'"([A-Za-z0-9-]+)', "".join(lists))}
+    pinned = {name.lower() for name in re.findall(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text(), re.M)}
     assert wanted and wanted <= pinned, sorted(wanted - pinned)
 
 

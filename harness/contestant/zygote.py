@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 
-from harness.contestant import contain, wire
+from harness.contestant import contain, syscalls, wire
 
 FULL = ["user", "pid", "mount", "net", "ipc", "uts", "cgroup"]
 
@@ -94,12 +94,13 @@ def spawn(request: dict, fds: list[int], config: dict) -> dict:
     refusals = []
     for namespaces, fresh_proc, own_root in levels(request.get("containment", "auto")):
         try:
-            init = _try_spawn(request, fds, config, namespaces, fresh_proc, own_root)
+            init, filtered = _try_spawn(request, fds, config, namespaces, fresh_proc, own_root)
         except OSError as error:
             refusals.append(f"{'+'.join(namespaces) or 'no namespaces'}: {error}")
             continue
         level = {"namespaces": namespaces, "private_root": own_root, "fresh_proc": fresh_proc,
-                 "uid": "mapped" if "user" in namespaces else "unchanged", "refused": refusals}
+                 "uid": "mapped" if "user" in namespaces else "unchanged", "refused": refusals,
+                 "seccomp": filtered}
         return {"init": init, "level": level}
     raise OSError("no contestant could be started: " + "; ".join(refusals))
 
@@ -116,7 +117,7 @@ def levels(wanted: str) -> list[tuple[list[str], bool, bool]]:
     return ladder[-1:] if wanted == "none" else ladder
 
 
-def _try_spawn(request, fds, config, namespaces, fresh_proc, own_root) -> int:
+def _try_spawn(request, fds, config, namespaces, fresh_proc, own_root) -> tuple[int, str]:
     """Two forks: the first leaves the namespaces (the second is then pid 1 of the new pid namespace)."""
     mine, theirs = socket.socketpair()
     outer = os.fork()
@@ -140,7 +141,7 @@ def _try_spawn(request, fds, config, namespaces, fresh_proc, own_root) -> int:
         answer = wire.receive(mine)
         if "error" in answer:
             raise OSError(answer["error"])
-        return init
+        return init, answer["seccomp"]
     except (wire.WireError, TimeoutError, OSError) as error:
         try:
             os.kill(outer, signal.SIGKILL)
@@ -195,7 +196,12 @@ def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, o
         contain.set_limits(request["processes"], request["data_bytes"])
         contain.drop_privileges("user" in namespaces)
         contain.die_with_parent(signal.SIGKILL)  # changing ids clears it
-        wire.send(report, {"contained": True})
+        try:
+            syscalls.refuse_syscalls()
+            filtered = "yes"
+        except OSError as error:
+            filtered = f"no: {error.strerror}"
+        wire.send(report, {"contained": True, "seccomp": filtered})
         report.close()
         worker = os.fork()
         if worker == 0:

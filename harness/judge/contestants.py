@@ -95,6 +95,7 @@ class Zygote:
             self.facts = wire.receive(self.control, time.monotonic() + ZYGOTE_START_S)
         except wire.WireError as error:
             self.process.kill()
+            self.process.wait()
             words = self.process.stderr.read().decode(errors="replace").strip().splitlines()[-5:]
             raise MachineFault(f"the zygote did not start ({error}): {' | '.join(words)}") from None
 
@@ -380,7 +381,8 @@ def describe(level: dict) -> str:
     parts = [f"no {name} namespace" for name in lacking]
     parts += [] if level["private_root"] else ["the machine's own files"]
     parts += [] if level["fresh_proc"] else ["the machine's own /proc"]
-    how = "namespaces, private root" if not parts else "reduced: " + ", ".join(parts)
+    parts += [] if level["seccomp"] == "yes" else ["no seccomp"]
+    how = "namespaces, private root, seccomp" if not parts else "reduced: " + ", ".join(parts)
     return f"{how}; frozen by {level['freezer']}; memory bound by {level['memory_limit']}"
 
 

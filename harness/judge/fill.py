@@ -1,8 +1,8 @@
 """Fresh inputs, cheaply: every slot is a window of a secret bank, mixed with another window by a secret factor.
 
 Generating each input anew would cost more than judging it. A bank is drawn once from the system's entropy; then
-x = W[o1:] + b·W[o2:] with o1, o2 and b drawn anew for every slot is one pass over memory, never repeats, and is
-unknown to everyone before the go. For normal inputs the distribution stays normal: |b| in [0.5, 1], so the standard
+x = W[o1:] + b·W[o2:] with o1, o2 and b drawn anew for every chunk of every slot is one pass over memory, never repeats,
+and is unknown to everyone before the go. Every instance of a match gets new banks. For normal inputs the distribution stays normal: |b| in [0.5, 1], so the standard
 deviation stays within 12 % of the declared one.
 """
 
@@ -20,6 +20,7 @@ from harness.spec.shapes import evaluate, shape
 from harness.spec.task import InputSpec
 
 _SLACK = 1 << 16
+CHUNK = 1 << 16  # elements that share offsets and factor
 _MEAN_SQUARE = (1 - 0.5**3) / 3 / 0.5  # E[b²] for b uniform in [0.5, 1]
 
 
@@ -60,23 +61,29 @@ class Bank:
             return
         flat = target.view(-1)
         direct = flat if flat.dtype == self.bank.dtype else torch.empty(self.count, dtype=self.bank.dtype)
-        if self.kind == "normal":
-            factor = self.rng.uniform(0.5, 1.0) * self.rng.choice((-1, 1))
-            torch.add(self._window(), self._window(), alpha=float(factor), out=direct)
-            if self.mean:
-                direct.add_(self.mean)
-        elif self.kind == "uniform":
-            torch.add(self._window(), self._window(), out=direct)
-            direct.frac_().mul_(self.width).add_(self.low)
-        else:
-            torch.add(self._window(), int(self.rng.integers(0, self.range)), out=direct)
-            direct.remainder_(self.range).add_(self.low)
+        for start in range(0, self.count, CHUNK):
+            self._fill_chunk(direct[start: start + CHUNK])
         if direct is not flat:
             flat.copy_(direct)
 
-    def _window(self) -> torch.Tensor:
-        start = int(self.rng.integers(0, len(self.bank) - self.count + 1))
-        return self.bank[start: start + self.count]
+    def _fill_chunk(self, chunk: torch.Tensor) -> None:
+        """One chunk, with offsets and factor of its own: no relation holds over a whole input."""
+        one, other = self._window(len(chunk)), self._window(len(chunk))
+        if self.kind == "normal":
+            factor = self.rng.uniform(0.5, 1.0) * self.rng.choice((-1, 1))
+            torch.add(one, other, alpha=float(factor), out=chunk)
+            if self.mean:
+                chunk.add_(self.mean)
+        elif self.kind == "uniform":
+            torch.add(one, other, out=chunk)
+            chunk.frac_().mul_(self.width).add_(self.low)
+        else:
+            torch.add(one, other, out=chunk)
+            chunk.add_(int(self.rng.integers(0, self.range))).remainder_(self.range).add_(self.low)
+
+    def _window(self, count: int) -> torch.Tensor:
+        start = int(self.rng.integers(0, len(self.bank) - count + 1))
+        return self.bank[start: start + count]
 
 
 def torch_shape(spec: InputSpec, dims: Mapping[str, int], dtype: str) -> tuple[torch.dtype, tuple[int, ...]]:

@@ -20,7 +20,8 @@ from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.ratio import geometric_mean
 from harness.judge.roster import WARM_CALLS, Roster
-from harness.judge.timing import Clockwork, Match, WrongAnswer, measure_null
+from harness.judge.controls import measure_null
+from harness.judge.timing import Clockwork, Match, WrongAnswer
 from harness.spec.candidate import Candidate
 from harness.spec.errors import SpecError, near
 from harness.spec.task import Case, Task
@@ -87,9 +88,15 @@ class Judge:
         return self._layouts[key]
 
     def null(self, task: Task) -> tuple[float, float]:
-        """The null kernel's constant and its seconds per call, measured at most a minute ago."""
+        """The null kernel's constant and its seconds per call, in seconds: the smallest of all measurements so far.
+
+        Measured anew every minute, before the candidate's first process: what an earlier one may have left running
+        can only make it longer, and a longer one would be to a candidate's favour.
+        """
         if self._null is None or time.monotonic() - self._null[0] > 60:
-            self._null = (time.monotonic(), measure_null(self.roster, task))
+            measured = measure_null(self.roster, task)
+            known = self._null[1] if self._null else measured
+            self._null = (time.monotonic(), min(measured, known))
         return self._null[1]
 
 
@@ -112,9 +119,13 @@ class Session:
         begun = self.clockwork.add("zygote", begun)
         self.reference = Reference(self.task)
         self.clockwork.add("oracle", begun)
-        interpreted = self.candidate.language == "python" and _imports(self.candidate.source, "triton")
+        if self.request.timed:
+            begun = time.perf_counter()
+            self.judge.null(self.task)
+            self.clockwork.add("null", begun)
+        self.interpreted = self.candidate.language == "python" and _imports(self.candidate.source, "triton")
         try:
-            if interpreted:
+            if self.interpreted:
                 self._check_interpreter(cases)
             self._build(cases)
             self._trials(cases)
@@ -128,7 +139,7 @@ class Session:
             self.result.status = failed.status
             self.result.message = f"{_where(failed)}: {failed.message}"
             return
-        if interpreted:
+        if self.interpreted:
             self.result.message = INTERPRETED
         elif self.request.timed:
             self._time(cases)
@@ -217,10 +228,12 @@ class Session:
             return  # the reference itself does not take this shape: nothing can be asked of a candidate there
         begun = self.clockwork.add("oracle", begun)
         try:
-            seconds = self.roster.seat(player, layout, self.request.limits)
+            # An interpreted kernel takes seconds a call, and is not timed: one call says all.
+            most = 1 if self.interpreted else layout.slots
+            seconds = self.roster.seat(player, layout, self.request.limits, min(WARM_CALLS, most))
             self.longest_warm_up = max(self.longest_warm_up, WARM_CALLS * seconds)
             begun = self.clockwork.add("candidate", begun)
-            calls = min(item.calls, layout.slots)
+            calls = min(item.calls, layout.slots, most)
             layout.fill(self.roster.inputs, calls)
             if calls > 2:  # the same content at another address must give as good an answer
                 for first, copy in zip(layout.slot(self.roster.inputs, 0), layout.slot(self.roster.inputs, calls - 1),

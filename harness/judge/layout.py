@@ -45,6 +45,10 @@ class Layout:
         layout._place()
         return layout
 
+    def renew(self) -> None:
+        """Draw new banks: nothing that was learnt of the old ones holds any more."""
+        self.banks = [Bank(spec, self.dims, self.dtype, self.scale) for spec in self.task.inputs.values()]
+
     def _place(self) -> None:
         self.offsets, self.stride = _pack(self.inputs)
         self.out_offsets, self.out_stride = _pack(self.outputs)

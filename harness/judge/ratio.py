@@ -174,6 +174,13 @@ def derived(paired: Estimate, ratio: Estimate) -> Estimate:
     return _estimate(value, value - below, value + above, n=min(paired.n, ratio.n), is_derived=True)
 
 
+def scaled(e: Estimate, factor: float) -> Estimate:
+    """`e` times a factor that is known exactly: 1 leaves it as it is."""
+    if factor == 1.0:
+        return e
+    return e.model_copy(update={"value": e.value * factor, "low": e.low * factor, "high": e.high * factor})
+
+
 def faster_of(vs_eager: Estimate | None, vs_compile: Estimate | None) -> Estimate | None:
     """The ratio over the faster opponent: least value, least lower and least upper end; None if both are."""
     known = [e for e in (vs_eager, vs_compile) if e is not None]

@@ -75,7 +75,7 @@ class Roster:
                                       limits.build_s + calls * limits.call_s, what="the warm-up")
         player.contestant.freeze()
         seconds = reply.get("warm")
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds < 1e9:
             raise Lost("tampered", "the warm-up was answered with something else")
         return float(seconds) / max(1, min(calls, layout.slots))
 

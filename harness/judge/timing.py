@@ -19,6 +19,7 @@ from harness.judge import ratio
 from harness.judge.block import Player, collect, run_block, settle
 from harness.judge.compare import Comparison, merge
 from harness.judge.contestants import Lost, MachineFault
+from harness.judge.controls import against_itself, await_quiet
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.roster import WARM_CALLS, Roster
@@ -29,7 +30,9 @@ from harness.spec.verdict import Block, CaseResult, Estimate, JudgeRequest, Mism
 
 CANDIDATE = "candidate"
 PAIRS = 12  # rotations an instance plays in a final; even, for AB and BA
+SINGLES = 4  # rotations of a single call that an instance plays in a final
 SCREEN_PAIRS = 6
+SETTLE_SECONDS = 5.0
 CHECKS = 300  # skipping 1 % of the calls is found with 95 % probability
 CHECK_SECONDS = {"final": 3.0, "screen": 0.25}
 # Longer than MEASURING's 8 ms: a thaw costs 0 to 3 ms of waking threads on shared cores, once a block. Measured on two of
@@ -37,8 +40,8 @@ CHECK_SECONDS = {"final": 3.0, "screen": 0.25}
 BLOCK_SECONDS = {"final": 20e-3, "screen": 8e-3}
 CALIBRATION_CALLS = 4
 FAST_SIDE_NULLS = 20  # the faster side's block is made at least this long against the null's constant …
+SLOWEST_BLOCK_SECONDS = 1.0  # of a candidate far slower than the baselines
 SLOW_SIDE_SECONDS = 0.1  # … while the slower side's stays below this
-CONTROL_PAIRS = 6
 
 
 class WrongAnswer(Exception):
@@ -112,7 +115,7 @@ class Match:
                 for side, player in players.items():
                     self._own(side, player.touch, longest)
                 self._rotation(players, longest, instance, -2)
-                if final:
+                for _ in range(SINGLES if final else 0):
                     self._rotation(players, 1, instance, -1)
                 pairs = PAIRS if final else SCREEN_PAIRS
                 calls = 0
@@ -124,6 +127,7 @@ class Match:
             finally:
                 candidate.close()
             instance += 1
+            self.layout.renew()  # what one instance may have learnt of the banks is worth nothing to the next
         return self._result(logs)
 
     def _precise(self, logs: dict[str, list[float]]) -> bool:
@@ -162,11 +166,15 @@ class Match:
         bound = any(ratio.is_launch_bound(t, self.null[1]) for t in times.values())
         if bound and self.threads is None:
             return 0, True
-        slow, fast = max(times.values()), min(times.values())
+        # The baselines' times choose the length, so that no candidate can; a slow one only bounds it.
+        mine = times.pop(CANDIDATE)
+        baselines = list(times.values()) or [mine]
+        slow, fast = max(baselines), min([mine, *baselines])
         base = ratio.calls_per_block(slow, self.null[0], min_seconds=BLOCK_SECONDS[self.request.depth],
                                      high=self.layout.slots)
         wanted = math.ceil(FAST_SIDE_NULLS * self.null[0] / max(fast, 1e-9))
         base = max(base, min(wanted, int(SLOW_SIDE_SECONDS / max(slow, 1e-9))))
+        base = min(base, max(CALIBRATION_CALLS, int(SLOWEST_BLOCK_SECONDS / max(mine, 1e-9))))
         return max(1, min(base, self.layout.slots)), False
 
     # ------------------------------------------------------------------ one rotation
@@ -174,21 +182,22 @@ class Match:
     def _rotation(self, players: dict[str, Player], calls: int, instance: int, pair: int) -> dict[str, float]:
         """One block of every side on the same fresh inputs; the order alternates. pair < 0: not for the ratio."""
         begun = time.perf_counter()
+        # All let go of their last answers before the inputs exist: between the blocks of a rotation nobody runs.
+        for side, player in players.items():
+            self._own(side, settle, player, SETTLE_SECONDS)
+        begun = self.clockwork.add("protocol", begun)
         self.layout.fill(self.roster.inputs, calls)
-        self.clockwork.add("fill", begun)
-        order = list(players) if pair % 2 == 0 else list(players)[::-1]
-        answers: dict = {}
+        begun = self.clockwork.add("fill", begun)
         times = {}
-        for side in order:
-            begun = time.perf_counter()
+        for side in list(players) if pair % 2 == 0 else list(players)[::-1]:
+            await_quiet()
+            begun = self.clockwork.add("protocol", begun)
             times[side] = self._block(players[side], side, calls)
             begun = self.clockwork.add(side if side == CANDIDATE else "opponents", begun)
-            if side == CANDIDATE:
-                answers = collect(players[side], calls, self._choose(calls))
-            self._own(side, settle, players[side])
-            self.clockwork.add("protocol", begun)
             if pair > -2:
                 self.blocks.append(Block(instance=instance, pair=pair, side=side, calls=calls, seconds=times[side]))
+        answers = collect(players[CANDIDATE], calls, self._choose(calls))
+        self.clockwork.add("protocol", begun)
         if pair > -2:
             self.calls += calls
         self._check(answers)
@@ -252,6 +261,9 @@ class Match:
         reported = {k: v[half:] if self.request.split and len(v) > 2 else v for k, v in logs.items()}
         against = {k: self._estimate(k, v) for k, v in reported.items()}
         chosen = {k: self._estimate(k, v[:half]) for k, v in logs.items()}
+        charge, why = self._charge()
+        against = {k: ratio.scaled(e, charge) for k, e in against.items()}
+        chosen = {k: ratio.scaled(e, charge) for k, e in chosen.items()}
         speedup = ratio.faster_of(against.get("eager"), against.get("compile"))
         mine = [b for b in self.blocks if b.side == CANDIDATE]
         long = [b for b in self.blocks if b.calls > 1] or self.blocks
@@ -260,48 +272,66 @@ class Match:
                    for side in (CANDIDATE, *logs)}
         single = [b.seconds - self.null[0] for b in mine if b.calls == 1]
         intercept, _slope = ratio.fit_line([b.calls for b in mine], [b.seconds for b in mine])
-        noisy = speedup is not None and self.request.depth == "final" and ratio.is_noisy(speedup, self.control(), self.request.half_width)
-        message = "" if not noisy else noise_message(speedup, self.control())
+        noisy = False
+        if speedup is not None and self.request.depth == "final":
+            noisy = ratio.is_noisy(speedup, self.control(), self.request.half_width)
+        message = why if not noisy else noise_message(speedup, self.control())
         return CaseResult(
             name=self.case.name, dims=self.case.dims, dtype=self.case.dtype,
             status=Status.noisy if noisy else Status.ok, message=message, errors=merge(self.comparisons),
             seconds=seconds, vs_eager=against.get("eager"), vs_compile=against.get("compile"), speedup=speedup,
             selected=ratio.faster_of(chosen.get("eager"), chosen.get("compile")),
             single_call_s=statistics.median(single) if single else None,
-            launch_bound=ratio.is_launch_bound(seconds[CANDIDATE], self.null[1]),
+            launch_bound=self.threads == 1 or ratio.is_launch_bound(seconds[CANDIDATE], self.null[1]),
             fit_intercept_s=intercept - self.null[0], null_s=self.null[0], calls=self.calls, checked=self.checked,
             skip_detectable=ratio.skip_detectable(self.checked, self.calls), blocks=self.blocks)
 
-    def control(self) -> float:
-        """The session's A/A control on this case: eager against eager, from the pool's instances, measured once.
+    def _charge(self) -> tuple[float, str]:
+        """(factor on the speedup, why): 1, unless single calls show that calls in a row share work.
 
-        Returns the end of its interval nearest to 1 (1.0 when the interval covers it).
+        A single call of anyone costs more than one of many: threads have to wake. What the candidate's single calls
+        cost beyond that of the opponents in the same rotation is its own; where it is surely more than a whole call,
+        the candidate's time is that of its single calls.
         """
+        excess = []
+        for instance in sorted({b.instance for b in self.blocks}):
+            per_call = {side: statistics.median(times) for side, times in self._times(instance, single=False).items()}
+            single = self._times(instance, single=True)
+            if len(single) < 2 or self.layout.slots == 1 or set(per_call) != set(single):
+                continue
+            beyond = {side: [t - per_call[side] for t in times] for side, times in single.items()}
+            mine = beyond.pop(CANDIDATE)
+            excess.append(statistics.median(m - max(o) for m, *o in zip(mine, *beyond.values(), strict=True)))
+        if len(excess) < 2:
+            return 1.0, ""
+        mine = statistics.median(ratio.per_call(b.seconds, b.calls, self.null[0]) for b in self.blocks
+                                 if b.side == CANDIDATE and b.calls > 1)
+        mean, low, _high = ratio.t_interval(excess)
+        if low <= mine:
+            return 1.0, ""
+        return mine / (mine + mean), (f"calls in a row share work: a single call takes {1e3 * (mine + mean):.3g} ms, "
+                                      f"one of many {1e3 * mine:.3g} ms; the single call's time is scored")
+
+    def _times(self, instance: int, *, single: bool) -> dict[str, list[float]]:
+        """Side → seconds per call of its blocks of one call, or of many, in one instance."""
+        found: dict[str, list[float]] = {}
+        for b in self.blocks:
+            if b.instance == instance and (b.calls == 1) == single:
+                found.setdefault(b.side, []).append(ratio.per_call(b.seconds, b.calls, self.null[0]))
+        return found
+
+    def control(self) -> float:
+        """The session's A/A control on this case, measured once: the end of its interval nearest to 1, or 1.0."""
         key = (self.task.content_hash, self.case.name, self.threads)
         if key not in self.roster.controls:
             begun = time.perf_counter()
-            logs = [ratio.instance_log_ratio(ratio.balanced(self._control_pairs(i))) for i in range(0, self.request.instances[0] - 1, 2)]
-            self.roster.controls[key] = ratio.estimate(logs) if logs else None
+            self.roster.controls[key] = against_itself(self.roster, self.task, self.layout, self.request.limits,
+                                                       self.null[0], self.request.instances[0], self.threads)
             self.clockwork.add("opponents", begun)
         found = self.roster.controls[key]
         if found is None or found.low <= 1 <= found.high:
             return 1.0
         return found.low if found.low > 1 else found.high
-
-    def _control_pairs(self, first: int) -> list[tuple[float, float]]:
-        pairs = []
-        a, b = (self.roster.opponent("eager", i, self.task, self.layout, self.request.limits, self.threads)
-                for i in (first, first + 1))
-        calls = max(1, min(8, self.layout.slots))
-        for pair in range(CONTROL_PAIRS):
-            self.layout.fill(self.roster.inputs, calls)
-            order = ((a, "a"), (b, "b")) if pair % 2 == 0 else ((b, "b"), (a, "a"))
-            times = {}
-            for player, name in order:
-                times[name] = ratio.per_call(self._block(player, "eager", calls), calls, self.null[0])
-                self._own("eager", settle, player)
-            pairs.append((times["a"], times["b"]))
-        return pairs
 
 
 def block_length(base: int, pair: int, last: int, rng: random.Random) -> int:
@@ -325,21 +355,3 @@ def noise_message(speedup: Estimate, control: float) -> str:
                 "stop other work on it and judge again")
     return (f"the interval stayed at ±{100 * ratio.half_width(speedup):.1f} % after {speedup.n} instances; "
             "stop other work on the machine and judge again")
-
-
-def measure_null(roster: Roster, task: Task, blocks: int = 24) -> tuple[float, float]:
-    """(c, b): seconds of a block of the null kernel without calls, and per call, from blocks of 1 and of 64 calls."""
-    player, layout = roster.null(task)
-    try:
-        short, long = [], []
-        for _ in range(blocks):
-            for calls, times in ((1, short), (layout.slots, long)):
-                times.append(run_block(player, calls, 30))
-                settle(player)
-        one, many = statistics.median(short), statistics.median(long)
-        per_call = max(0.0, (many - one) / (layout.slots - 1))
-        return max(one - per_call, 0.0), per_call
-    except Lost as lost:
-        raise MachineFault(f"the null kernel failed: {lost}") from None
-    finally:
-        player.close()

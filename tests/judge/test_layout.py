@@ -34,13 +34,14 @@ def intervals(tensors, offsets, stride, slots, start=0):
 
 
 @given(tensors, tensors)
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_nothing_overlaps_and_everything_is_aligned(inputs, outputs):
     layout = make_layout(inputs, outputs)
     assert layout.fits and layout.slots >= 1
     slots = min(layout.slots, 5)
-    for given_tensors, offsets, stride, start in ((inputs, layout.offsets, layout.stride, 0),
-                                                  (outputs, layout.out_offsets, layout.out_stride, layout.commit_bytes)):
+    sides = ((inputs, layout.offsets, layout.stride, 0),
+             (outputs, layout.out_offsets, layout.out_stride, layout.commit_bytes))
+    for given_tensors, offsets, stride, start in sides:
         spans = sorted(s for s in intervals(given_tensors, offsets, stride, slots, start) if s[0] < s[1])
         assert all(end <= following for (_, end), (following, _) in zip(spans, spans[1:]))
         assert all(first % 64 == 0 for first, _ in spans)
@@ -67,11 +68,10 @@ def test_the_contestant_is_told_the_same(inputs, outputs):
     assert [layout.nbytes(j) for j in range(len(outputs))] == [math.prod(s) * ITEMSIZE[d] for d, s in outputs]
 
 
-@pytest.mark.parametrize("rows, slots", [(1, layouts.MAX_SLOTS), (2**16, 2**20 * 192 // (2**18 + 64)),
-                                         (2**25, 1), (2**27, 1)])
+@pytest.mark.parametrize("rows, slots", [(1, 10**9), (2**16, 2**20 * 192 // (2**18 + 64)), (2**25, 1), (2**27, 1)])
 def test_the_number_of_slots_keeps_the_budget(rows, slots):
     layout = make_layout([("float32", [rows])], [("float32", [1])])
-    assert layout.slots == slots
+    assert layout.slots == min(slots, layouts.MAX_SLOTS)
     assert layout.slots == 1 or layout.slots * layout.stride <= layouts.SLOT_BUDGET
 
 

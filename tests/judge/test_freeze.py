@@ -1,0 +1,287 @@
+"""A frozen tree does nothing at all: counters in shared memory that its processes increment stand still."""
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.judge import freeze, limits
+
+KINDS = ["cgroup-v2", "cgroup-v1", "signals"]
+SLOTS = 64
+# Counts in slots of a shared file: 0 the root, 1 its thread, 2 a child, 3 what the child forks again and again,
+# 4 a daemon that has left session and parent, 5 attempts to wake all the others.
+TREE = """
+import ctypes, mmap, os, signal, sys, threading, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # orphans stay in this tree, as under the init of a pid namespace
+shared = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4096)
+counters = memoryview(shared).cast("q")
+
+def count(slot):
+    while True:
+        counters[slot] += 1
+        time.sleep(0)
+
+def fork(function, *arguments):
+    pid = os.fork()
+    if pid == 0:
+        function(*arguments)
+        os._exit(0)
+    return pid
+
+def forking():
+    while True:
+        counters[2] += 1
+        child = fork(lambda: counters.__setitem__(3, counters[3] + 1))
+        os.waitpid(child, 0)
+
+def daemon():
+    os.setsid()
+    fork(count, 4)
+
+def waking():
+    while True:
+        counters[5] += 1
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except OSError:
+                pass
+
+sys.stdin.readline()  # until it has been moved into its cgroup
+pids = [os.getpid()]
+pids.append(fork(forking))
+os.waitpid(fork(daemon), 0)
+fork(waking)
+threading.Thread(target=count, args=(1,), daemon=True).start()
+count(0)
+"""
+
+
+class Tree:
+    def __init__(self, kind, folder):
+        parent = {"cgroup-v2": freeze.mounted("cgroup2", ""), "cgroup-v1": freeze.mounted("cgroup", "freezer"),
+                  "signals": None}[kind]
+        if kind != "signals" and (parent is None or not os.access(parent, os.W_OK)):
+            pytest.skip(f"{kind} is not at hand")
+        self.file = os.open(folder / "counters", os.O_RDWR | os.O_CREAT)
+        os.ftruncate(self.file, 4096)
+        self.counters = memoryview(mmap.mmap(self.file, 4096)).cast("q")
+        self.process = subprocess.Popen([sys.executable, "-c", TREE, str(folder / "counters")], stdin=subprocess.PIPE)
+        self.freezer = freeze.make(kind, parent, f"gauntlet-{os.getpid()}-test-{kind}")
+        for path in self.freezer.procs_files():
+            path.write_text(str(self.process.pid))
+        self.freezer.attach(self.process.pid)
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.flush()
+        assert self.all_move(), "the tree does not run"
+
+    def values(self):
+        return list(self.counters[:6])
+
+    def all_move(self, seconds=10.0):
+        """Whether every counter changes within the time."""
+        before, limit = self.values(), time.monotonic() + seconds
+        while time.monotonic() < limit:
+            if all(a != b for a, b in zip(before, self.values())):
+                return True
+            time.sleep(0.005)
+        return False
+
+    def none_moves(self, seconds=0.06):
+        before = self.values()
+        time.sleep(seconds)
+        return before == self.values()
+
+    def close(self):
+        if self.file < 0:
+            return
+        self.freezer.kill()
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.freezer.close()
+        os.close(self.file)
+        self.file = -1
+
+
+@pytest.fixture(params=KINDS)
+def tree(request, tmp_path):
+    tree = Tree(request.param, tmp_path)
+    yield tree
+    tree.close()
+
+
+def test_a_busy_tree_stands_still_and_goes_on(tree):
+    for _ in range(5):
+        tree.freezer.freeze()
+        assert tree.none_moves()
+        tree.freezer.thaw()
+        assert tree.all_move()
+
+
+def test_freezing_twice_is_freezing_once(tree):
+    tree.freezer.freeze()
+    tree.freezer.freeze()
+    assert tree.none_moves()
+    tree.freezer.thaw()
+    tree.freezer.thaw()
+    assert tree.all_move()
+
+
+def test_killing_a_frozen_tree_leaves_nothing(tree):
+    pids = freeze.descendants(tree.process.pid)
+    assert len(pids) >= 4
+    tree.freezer.freeze()
+    pids = freeze.descendants(tree.process.pid)
+    tree.freezer.kill()
+    tree.process.wait(10)
+    assert all(ended(pid) for pid in pids)
+    assert tree.none_moves()
+
+
+def test_closing_removes_the_group(tree):
+    tree.freezer.freeze()
+    folders = [path.parent for path in tree.freezer.procs_files()]
+    assert all(folder.exists() for folder in folders)
+    tree.close()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_one_stop_signal_would_not_do(tmp_path):
+    """Why the tree is stopped to a fixpoint: what is not stopped wakes what is."""
+    tree = Tree("signals", tmp_path)
+    try:
+        os.kill(tree.process.pid, signal.SIGSTOP)
+        assert not tree.none_moves(0.3)
+    finally:
+        tree.close()
+
+
+def test_a_tree_that_cannot_be_stopped_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(freeze, "FREEZE_SECONDS", 0.2)
+    tree = Tree("signals", tmp_path)
+    try:
+        monkeypatch.setattr(freeze, "_signal", lambda pid, number: None)
+        with pytest.raises(freeze.FreezeError, match="did not stop within 0.2 s"):
+            tree.freezer.freeze()
+    finally:
+        monkeypatch.undo()
+        tree.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tree_that_has_ended_is_frozen_at_once(kind, tmp_path):
+    tree = Tree(kind, tmp_path)
+    tree.freezer.kill()
+    tree.process.wait(10)
+    begun = time.monotonic()
+    tree.freezer.freeze()
+    tree.freezer.thaw()
+    assert time.monotonic() - begun < freeze.FREEZE_SECONDS
+    tree.close()
+
+
+# What there is
+
+
+def test_the_best_freezer_that_works_is_chosen():
+    name, parent, reason = freeze.best_available()
+    assert name in KINDS and (parent is None) == (name == "signals")
+    if parent:
+        assert not list(parent.glob(f"gauntlet-probe-{os.getpid()}*"))
+    better = KINDS[: KINDS.index(name)]
+    assert all(kind in reason for kind in better)
+
+
+def test_without_rights_the_next_one_is_taken(monkeypatch):
+    monkeypatch.setattr(freeze, "mounted", lambda kind, option: Path("/proc/no-cgroups-here"))
+    name, parent, reason = freeze.best_available()
+    assert (name, parent) == ("signals", None) and "cgroup-v2: No such file" in reason and "cgroup-v1" in reason
+    monkeypatch.setattr(freeze, "mounted", lambda kind, option: None)
+    assert freeze.best_available() == ("signals", None, "cgroup-v2: not mounted; cgroup-v1: not mounted")
+
+
+def test_the_own_cgroup_is_found():
+    parent = freeze.mounted("cgroup2", "")
+    if parent is None:
+        pytest.skip("no unified hierarchy here")
+    assert str(os.getpid()) in (parent / "cgroup.procs").read_text().split()
+
+
+def test_descendants_are_all_of_them_and_only_them():
+    code = ("import os, sys\nfor _ in range(2):\n    if os.fork() == 0:\n        os.fork()\n        break\n"
+            "sys.stdout.write('x'); sys.stdout.flush(); os.read(0, 1)\n")
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    other = subprocess.Popen(["sleep", "20"])
+    try:
+        assert len(child.stdout.read(5)) == 5
+        found = freeze.descendants(child.pid)
+        assert len(found) == 5 and child.pid in found and other.pid not in found
+        assert found < freeze.descendants(os.getpid()) and other.pid in freeze.descendants(os.getpid())
+    finally:
+        child.stdin.close()
+        child.stdout.close()
+        child.wait()
+        other.kill()
+        other.wait()
+    assert freeze.descendants(child.pid) == set()
+
+
+# What judges before have left
+
+
+@pytest.mark.parametrize("kind", ["cgroup-v2", "cgroup-v1"])
+def test_sweeping_ends_what_a_killed_judge_has_left_frozen(kind, tmp_path):
+    tree = Tree(kind, tmp_path)
+    parent = tree.freezer.path.parent
+    ended_judge = subprocess.Popen(["true"])
+    ended_judge.wait()
+    left = parent / f"gauntlet-{ended_judge.pid}-7"
+    group = freeze.make(kind, parent, left.name)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    group.procs_files()[0].write_text(str(sleeper.pid))
+    group.freeze()
+    try:
+        freeze.sweep(parent)
+        assert not left.exists() and sleeper.wait(5) == -signal.SIGKILL
+        assert tree.all_move()  # that of a living judge is let be
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        tree.close()
+
+
+# Memory
+
+
+def test_a_memory_group_binds_or_says_that_it_does_not():
+    group = limits.memory_group(f"gauntlet-{os.getpid()}-test", 64 * 2**20)
+    if group.path is None:
+        assert group.name == "rlimit of each process" and group.procs_files() == []
+        return
+    code = "import sys; sys.stdin.readline(); x = bytearray(b'x') * (256 << 20)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    group.procs_files()[0].write_text(str(child.pid))
+    child.communicate(b"go\n")
+    assert child.returncode == -signal.SIGKILL
+    assert group.path.parent in limits.parents()
+    group.close()
+    assert not group.path.exists()
+
+
+def ended(pid, seconds=5.0):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
