@@ -173,6 +173,7 @@ def test_figures():
         "measuring.md": [
             f"plays {first} to {most} **instances**",
             f"plays {timing.PAIRS} rotations",
+            f"plays {['no', 'one', 'two', 'three', 'four'][timing.SINGLES]} rotations of a single call",
             f"{timing.SCREEN_PAIRS} rotations: for search",
             f"at least {1e3 * timing.BLOCK_SECONDS['final']:g} ms in a final",
             f"({1e3 * timing.BLOCK_SECONDS['screen']:g} ms in a screen)",

@@ -19,7 +19,7 @@ from harness.judge import ratio
 from harness.judge.block import Player, collect, run_block, settle
 from harness.judge.compare import Comparison, merge
 from harness.judge.contestants import Lost, MachineFault
-from harness.judge.controls import against_itself, await_quiet
+from harness.judge.controls import QUIET_SECONDS, against_itself, await_quiet
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.roster import WARM_CALLS, Roster
@@ -86,6 +86,7 @@ class Match:
     calls: int = 0
     checked: int = 0
     check_s: float = 0.0
+    patience: float = 2.0  # seconds that may be lost to waiting in vain
 
     # ------------------------------------------------------------------ the whole match
 
@@ -190,7 +191,7 @@ class Match:
         begun = self.clockwork.add("fill", begun)
         times = {}
         for side in list(players) if pair % 2 == 0 else list(players)[::-1]:
-            await_quiet()
+            self._await_quiet()
             begun = self.clockwork.add("protocol", begun)
             times[side] = self._block(players[side], side, calls)
             begun = self.clockwork.add(side if side == CANDIDATE else "opponents", begun)
@@ -202,6 +203,16 @@ class Match:
             self.calls += calls
         self._check(answers)
         return times
+
+    def _await_quiet(self) -> None:
+        """Wait for a machine at rest, as long as this match still has patience: where other work goes on all the time,
+        waiting for its end would only take for ever."""
+        begun = time.perf_counter()
+        if self.patience > 0:
+            await_quiet(min(QUIET_SECONDS, self.patience))
+        waited = time.perf_counter() - begun
+        if waited > QUIET_SECONDS / 2:
+            self.patience -= waited
 
     def _block(self, player: Player, side: str, calls: int) -> float:
         return self._own(side, run_block, player, calls, min(calls * self.request.limits.call_s, 300.0))

@@ -35,7 +35,7 @@ def called(name, *arguments):
 LOOK = COMMON + """
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 facts["status"] = {k: status[k].split() for k in
-                   ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs")}
+                   ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")}
 facts["pids"] = sorted(int(p) for p in os.listdir("/proc") if p.isdigit())
 facts["pid"] = os.getpid()
 facts["environ"] = dict(os.environ)
@@ -235,6 +235,8 @@ def test_there_is_no_way_up(full, inside):
     source = COMMON + """
 flags = {"user": 0x10000000, "mount": 0x20000, "pid": 0x20000000, "net": 0x40000000}
 facts["unshare"] = {name: called("unshare", flag) for name, flag in flags.items()}
+number = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
+facts["clone"] = called("syscall", number, flags["user"] | 17, 0, 0, 0, 0)  # 17: SIGCHLD
 facts["mount"] = called("mount", b"none", b"/tmp", b"tmpfs", 0, None)
 facts["umount"] = called("umount2", b"/scratch", 2)
 facts["chroot"] = called("chroot", b"/tmp")
@@ -247,10 +249,27 @@ facts["sysctl"] = tried(open, "/proc/sys/user/max_user_namespaces", "w")
 facts["limit"] = tried(lambda: resource.prlimit(0, resource.RLIMIT_CORE, (1, 1)))
 """
     found = inside(source)
-    allowed = {"EPERM", "EACCES", "ENOSPC", "EROFS", "ValueError"}
+    allowed = {"EPERM", "EACCES", "ENOSPC", "EROFS", "ENOSYS"}
     flat = {**{f"unshare {k}": v for k, v in found.pop("unshare").items()},
             **{f"setns {k}": v for k, v in enumerate(found.pop("setns"))}, **found}
     assert {k: v for k, v in flat.items() if v not in allowed} == {}
+
+
+def test_system_calls_that_nobody_needs_are_refused(full, facts, inside):
+    """Above all those that have the kernel go on working for a process that is frozen."""
+    if full["seccomp"] != "yes":
+        pytest.skip(f"no seccomp here: {full['seccomp']}")
+    names = ("io_uring_setup", "userfaultfd", "bpf", "process_vm_writev", "mount")
+    numbers = {"x86_64": dict(zip(names, (425, 323, 321, 311, 165))),
+               "aarch64": dict(zip(names, (425, 282, 280, 271, 40)))}
+    source = COMMON + f"""
+numbers = {numbers!r}[os.uname().machine]
+facts["refused"] = {{name: called("syscall", number, 0, 0, 0, 0, 0, 0) for name, number in numbers.items()}}
+facts["ptrace"] = called("ptrace", 0, 0, 0, 0)
+"""
+    found = inside(source)
+    assert set(found["refused"].values()) == {"ENOSYS"} and found["ptrace"] == "ENOSYS"
+    assert facts["status"]["Seccomp"] == ["2"]
 
 
 def test_a_set_user_id_program_gives_nothing(inside):
