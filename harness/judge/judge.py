@@ -108,7 +108,7 @@ class Session:
         self.task, self.candidate, self.clockwork = request.task, request.candidate, clockwork
         self.rng = entropy()
         self.shared: dict[str, Path] = {}
-        self.tail = b""
+        self.tail, self.trace = b"", ""
         self.longest_warm_up = 0.0
 
     def run(self) -> None:
@@ -133,7 +133,8 @@ class Session:
             self._fail(lost)
             return
         finally:
-            self.result.output_tail = self.tail.decode(errors="replace")[-4000:]
+            printed = self.tail.decode(errors="replace")[-4000:]
+            self.result.output_tail = f"{printed}\n{self.trace}".strip() if self.trace else printed
         failed = next((t for t in self.result.trials if t.status != Status.ok), None)
         if failed:
             self.result.status = failed.status
@@ -159,9 +160,7 @@ class Session:
         self.result.status, self.result.message = Status(lost.status), str(lost)
         if lost.status == "compile_error":
             self.result.build_log = str(lost)
-        trace = getattr(lost, "trace", "")
-        if trace:
-            self.result.output_tail = (self.result.output_tail + "\n" + trace)[-8000:].strip()
+        self.trace = getattr(lost, "trace", "")
 
     def _check_interpreter(self, cases: list[Case]) -> None:
         if not self.judge.zygote.facts["versions"].get("triton"):

@@ -5,18 +5,21 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
-from small_tasks import RIGHT, SOURCE, TASK, TIGHT, make_task, request
+from small_tasks import RIGHT, TASK, TIGHT, make_task
 
+from harness.judge import judge as judging
 from harness.judge.contestants import Lost, MachineFault
 from harness.judge.judge import INTERPRETED, Session, _imports
+from harness.judge.oracle import Reference
 from harness.judge.timing import PAIRS, SINGLES, Match
 from harness.spec.errors import SpecError
 from harness.spec.task import Case, InputSpec
-from harness.spec.verdict import Block, JudgeResult, Status
+from harness.spec.verdict import Block, CaseResult, Estimate, JudgeResult, Status
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = TIGHT.model_copy(update={"build_s": 0.5, "load_s": 1.0, "call_s": 0.3})
@@ -36,7 +39,8 @@ QUICK = TIGHT.model_copy(update={"build_s": 0.5, "load_s": 1.0, "call_s": 0.3})
     ("def kernel(x, factor=2.0):\n    return (x * factor + 1)[1:]\n", "wrong_output",
      "output 0 has shape [5, 40], expected [6, 40]"),
     ("def kernel(x, factor=2.0):\n    return x * factor + 1, x\n", "wrong_output", "output 0 is a tuple"),
-    ("def kernel(x, factor=2.0):\n    return x * factor + 1.01\n", "wrong_output", "output 0 wrong at [0, 0]: expected"),
+    ("def kernel(x, factor=2.0):\n    return x * factor + 1.01\n", "wrong_output",
+     "output 0 wrong at [0, 0]: expected"),
     ("def kernel(x, factor=2.0):\n    return (x * factor + 1) * float('nan')\n", "wrong_output", "got nan"),
     ("def kernel(x, factor=2.0):\n    raise ValueError('no luck')\n", "runtime_error",
      "at 6×40 float32: ValueError: no luck"),
@@ -58,7 +62,8 @@ def test_the_trace_is_shown_with_what_was_printed(ask):
     assert "before" in result.output_tail and "in deeper" in result.output_tail
 
 
-@pytest.mark.parametrize("source", ["while True:\n    pass\n", "def kernel(x, factor=2.0):\n    while True:\n        pass\n"])
+@pytest.mark.parametrize("source", ["while True:\n    pass\n",
+                                    "def kernel(x, factor=2.0):\n    while True:\n        pass\n"])
 def test_what_does_not_end_is_ended(ask, source):
     result = ask(source, limits=QUICK)
     assert result.status == "timeout" and "in time" in result.message and result.wall_s < 30
@@ -87,7 +92,7 @@ def test_a_screen_stops_at_the_first_failure_and_a_final_tells_all(ask):
     assert [t.status.value for t in screen.trials] == ["ok", "wrong_output"]
     assert [(t.kind, t.status.value) for t in final.trials] == [
         ("case", "ok"), ("small", "wrong_output"), ("small", "wrong_output"), ("scaled", "ok")]
-    assert screen.message == final.message and "at 3×40 float32" in screen.message
+    assert all(r.message.startswith("at 3×40 float32: output 0 wrong at [0, 0]") for r in (screen, final))
 
 
 def test_cases_and_entry_points_by_name(ask):
@@ -190,15 +195,15 @@ def test_a_screen_gives_a_ratio(judge, ask):
     case, = result.cases
     assert result.status == "ok" and result.speedup.n == 1
     assert case.seconds["candidate"] > 0 and case.seconds["eager"] > 0 and case.vs_compile is None
-    assert case.launch_bound and case.checked > 0 and case.null_s > 0  # 240 elements
+    assert case.checked > 0 and case.null_s > 0 and case.calls > 0
     assert JudgeResult.model_validate(json.loads(result.model_dump_json())) == result
 
 
 def test_a_final_plays_fresh_instances_against_the_opponents(judge, ask):
-    """Twice the work takes longer: the sign must be right however busy the machine is."""
-    source = "import torch\ndef affine(x, factor=2.0):\n    for _ in range(24):\n        x = torch.sin(x)\n    return x\n"
+    """Four times the work takes longer, however busy the machine is."""
+    source = "import torch\ndef affine(x):\n    for _ in range(24):\n        x = torch.sin(x)\n    return x\n"
     task = make_task(source, dims={"rows": 64, "cols": 1024})
-    slow = source.replace("affine", "kernel").replace("range(24)", "range(24)").replace(
+    slow = source.replace("affine", "kernel").replace(
         "    return x\n", "    for _ in range(72):\n        torch.sin(x)\n    return x\n")
     result = ask(slow, task=task, depth="final", timed=True, instances=(3, 3), half_width=5.0)
     case, = result.cases
@@ -219,8 +224,6 @@ def test_a_candidate_that_is_wrong_once_in_a_while_is_caught_in_a_timed_block(as
 
 
 def test_launch_bound_cases_stay_out_of_the_headline_unless_all_are(judge, ask, monkeypatch):
-    from harness.spec.verdict import CaseResult, Estimate
-
     cases = [Case(name=n, dims={"rows": 3, "cols": 5}) for n in ("a", "b", "c")]
 
     def play(self):
@@ -237,8 +240,6 @@ def test_launch_bound_cases_stay_out_of_the_headline_unless_all_are(judge, ask, 
 
 
 def test_one_noisy_case_leaves_no_figure(judge, ask, monkeypatch):
-    from harness.spec.verdict import CaseResult
-
     monkeypatch.setattr(Match, "play", lambda self: CaseResult(
         name="only", dims={}, dtype="float32", status=Status.noisy, message="the interval stayed wide"))
     result = ask(RIGHT, timed=True)
@@ -247,8 +248,6 @@ def test_one_noisy_case_leaves_no_figure(judge, ask, monkeypatch):
 
 def test_the_null_is_the_smallest_measured(judge, monkeypatch):
     """A candidate can only make it longer, which would be in its favour."""
-    from harness.judge import judge as judging
-
     clock = iter(range(0, 10_000, 61))
     measured = iter([(3e-4, 1e-6), (5e-4, 2e-6), (2e-4, 3e-6)])
     monkeypatch.setattr(judge, "_null", None)
@@ -258,8 +257,6 @@ def test_the_null_is_the_smallest_measured(judge, monkeypatch):
 
 
 def test_layouts_of_timed_cases_are_kept_and_few(judge):
-    from harness.judge.oracle import Reference
-
     reference = Reference(TASK)
     first = judge.layout(TASK, reference, {"rows": 2, "cols": 3}, "float32")
     assert judge.layout(TASK, reference, {"rows": 2, "cols": 3}, "float32") is first
@@ -314,7 +311,7 @@ from harness.judge import freeze
 from harness.judge.judge import Judge
 judge = Judge(Path(sys.argv[3]) / "cache", preload=[])
 look = ("import os\\nprint('IN', os.getuid(), sorted(p for p in os.listdir('/proc') if p.isdigit()),"
-        " os.path.exists('/etc/passwd'), os.path.exists(%r))\\n" % sys.argv[1])
+        " os.path.exists('/etc/passwd'), os.path.exists(%r))\\n" % sys.argv[2])
 results = [judge.judge(request(look + RIGHT, timed=True)),
            judge.judge(request(RIGHT.replace("+ 1", "+ 2"))),
            judge.judge(request('#include <cstdint>\\nextern "C" void kernel(const float* x, int64_t r, int64_t c, '
@@ -330,7 +327,7 @@ print(json.dumps({"uid": os.getuid(), "results": [json.loads(r.model_dump_json()
 """
 
 
-def test_an_ordinary_user_can_judge_and_the_record_says_with_what(tmp_path):
+def test_an_ordinary_user_can_judge_and_the_record_says_with_what():
     """No root, no cgroup of one's own: namespaces through the user's own, freezing by signals."""
     if os.geteuid() != 0:
         pytest.skip("all of these tests run as an ordinary user already")
@@ -338,8 +335,7 @@ def test_an_ordinary_user_can_judge_and_the_record_says_with_what(tmp_path):
     if found is None:
         pytest.skip("no interpreter here that another user may run")
     python, packages = found
-    home = Path(shutil.os.path.realpath("/tmp")) / f"gauntlet-ordinary-{os.getpid()}"
-    home.mkdir()
+    home = Path(tempfile.mkdtemp(prefix="gauntlet-ordinary-", dir="/tmp"))  # pytest's own are closed to others
     os.chown(home, 65534, 65534)
     for name in ("harness", "tests/judge/small_tasks.py"):  # a copy: the checkout may be ours alone
         source, target = ROOT / name, home / name
@@ -348,8 +344,8 @@ def test_an_ordinary_user_can_judge_and_the_record_says_with_what(tmp_path):
         shutil.copytree(source, target, ignore=ignored) if source.is_dir() else shutil.copy(source, target)
     try:
         done = subprocess.run(
-            [python, "-c", ORDINARY, str(home), str(home / "tests" / "judge"), str(home)], capture_output=True, text=True,
-            user=65534, group=65534, extra_groups=[], cwd=home, timeout=120,
+            [python, "-c", ORDINARY, str(home), str(home / "tests" / "judge"), str(home)],
+            capture_output=True, text=True, user=65534, group=65534, extra_groups=[], cwd=home, timeout=120,
             env={"PYTHONPATH": ":".join(packages), "HOME": str(home), "TMPDIR": str(home), "PATH": os.environ["PATH"],
                  "PYTHONDONTWRITEBYTECODE": "1"})
     finally:
@@ -370,8 +366,3 @@ def test_an_ordinary_user_can_judge_and_the_record_says_with_what(tmp_path):
     assert level["private_root"] == (passwd == "False" and checkout == "False")
     assert (level["uid"] == "mapped") == (uid == "1000")
     assert right["speedup"] is not None and "closed its process' memory" in hidden["message"]
-
-
-def test_requests_of_these_tests_are_plain_data():
-    asked = request(RIGHT)
-    assert type(asked).model_validate_json(asked.model_dump_json()) == asked and SOURCE in asked.task.reference_source

@@ -39,7 +39,7 @@ class World:
         for module in (timing, controls):
             monkeypatch.setattr(module, "run_block", self.run_block)
             monkeypatch.setattr(module, "settle", self.settle)
-            monkeypatch.setattr(module, "await_quiet", lambda: True)
+            monkeypatch.setattr(module, "await_quiet", lambda *seconds: True)
         monkeypatch.setattr(timing, "collect", self.collect)
         monkeypatch.setattr(timing, "judge_call", lambda *arguments: self.compare())
 
