@@ -17,10 +17,10 @@ demo: env
 		--half-width 0.08 --instances 4:6 --leaderboard .harness/leaderboard
 
 test: env
-	$(BIN)/python -m pytest -m 'not gpu and not long' tests
+	$(BIN)/python -m pytest -m 'not gpu and not long' --ignore tests/benchmarks tests
 
 test-long: env
-	$(BIN)/python -m pytest -m 'not gpu' tests
+	$(BIN)/python -m pytest -m 'not gpu' --ignore tests/benchmarks tests
 
 bench: env
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only

@@ -33,6 +33,7 @@ PAIRS = 12  # rotations an instance plays in a final; even, for AB and BA
 SINGLES = 4  # rotations of a single call that an instance plays in a final
 SCREEN_PAIRS = 6
 SETTLE_SECONDS = 5.0
+PATIENCE_SECONDS = {"final": 2.0, "screen": 0.1}
 CHECKS = 300  # skipping 1 % of the calls is found with 95 % probability
 CHECK_SECONDS = {"final": 3.0, "screen": 0.25}
 # Longer than MEASURING's 8 ms: a thaw costs 0 to 3 ms of waking threads on shared cores, once a block. Measured on two of
@@ -86,7 +87,10 @@ class Match:
     calls: int = 0
     checked: int = 0
     check_s: float = 0.0
-    patience: float = 2.0  # seconds that may be lost to waiting in vain
+    patience: float = field(init=False)  # seconds that may still be lost to waiting in vain for a quiet machine
+
+    def __post_init__(self) -> None:
+        self.patience = PATIENCE_SECONDS[self.request.depth]
 
     # ------------------------------------------------------------------ the whole match
 

@@ -44,9 +44,9 @@ def test_normal_moments(mean, std, scale):
     found = [(float(x.double().mean()), float(x.double().std())) for x in fills(bank, 40)]
     width = std * scale
     for m, s in found:
-        assert abs(m - mean * scale) < 6 * 1.2 * width / math.sqrt(COUNT) + 1e-6 * abs(mean * scale)
+        assert abs(m - mean * scale) < 6 * 1.6 * width / math.sqrt(COUNT) + 1e-6 * abs(mean * scale)
         assert 0.87 * width < s < 1.14 * width
-    assert np.mean([s**2 for _, s in found]) == pytest.approx(width**2, rel=0.08)
+    assert np.mean([s**2 for _, s in found]) == pytest.approx(width**2, rel=0.12)
     assert np.std([s for _, s in found]) > 0.02 * width  # the factor is drawn anew for each
 
 

@@ -15,7 +15,7 @@ settings.load_profile("no-deadline")
 
 seconds = st.floats(1e-6, 10.0)
 pair_lists = st.lists(st.tuples(seconds, seconds), min_size=1, max_size=20)
-log_lists = st.lists(st.floats(-2, 2), min_size=2, max_size=12)
+log_lists = st.lists(st.floats(-1.5, 1.5), min_size=2, max_size=12)  # wider ones of two leave their interval open
 
 
 def estimate_of(value, low, high, n=8):
@@ -130,6 +130,33 @@ def test_estimate_of_negated_logs_is_the_inverse(logs):
     assert other.low == pytest.approx(1 / one.high, rel=1e-9)
     assert other.high == pytest.approx(1 / one.low, rel=1e-9)
     assert one.low <= one.value <= one.high and one.n == len(logs)
+
+
+@given(pair_lists, st.floats(0.2, 5.0), st.floats(0.2, 5.0))
+def test_balanced_takes_out_what_alternates(pairs, first, second):
+    """Whoever goes first takes `first` times as long: with AB, BA, AB … nothing of it is left."""
+    pairs = pairs[: len(pairs) // 2 * 2] or [pairs[0], pairs[0]]
+    ordered = [(o * second, c * first) if i % 2 == 0 else (o * first, c * second) for i, (o, c) in enumerate(pairs)]
+    plain = ratio.instance_log_ratio(ratio.balanced(pairs))
+    assert ratio.instance_log_ratio(ratio.balanced(ordered)) == pytest.approx(plain, abs=1e-9)
+
+
+def test_balanced_by_hand():
+    pairs = [(1.0, 2.0), (4.0, 8.0), (9.0, 1.0), (1.0, 1.0), (7.0, 7.0)]
+    assert ratio.balanced(pairs) == pytest.approx([(2.0, 4.0), (3.0, 1.0)])  # the odd one is dropped
+    assert ratio.balanced(pairs[:1]) == pairs[:1] and ratio.balanced([]) == []
+
+
+@given(pair_lists)
+def test_balanced_of_swapped_sides_is_swapped(pairs):
+    swapped = [(c, o) for o, c in pairs]
+    assert ratio.balanced(swapped) == pytest.approx([(c, o) for o, c in ratio.balanced(pairs)])
+
+
+def test_scaled_multiplies_all_three():
+    e = ratio.scaled(estimate_of(2.0, 1.5, 3.0), 0.5)
+    assert (e.value, e.low, e.high, e.n) == (1.0, 0.75, 1.5, 8)
+    assert ratio.scaled(e, 1.0) is e
 
 
 # Student's t
@@ -266,6 +293,23 @@ def test_is_noisy(value, half, aa, noisy):
     e = estimate_of(value, value * math.exp(-half), value * math.exp(half))
     assert ratio.half_width(e) == pytest.approx(half)
     assert ratio.is_noisy(e, aa) is noisy
+
+
+@pytest.mark.parametrize(
+    "half, asked, aa, noisy",
+    [
+        (0.05, 0.03, None, True),
+        (0.05, 0.06, None, False),  # whoever asks for ±6 % gets a figure with ±5 %
+        (0.07, 0.06, None, True),
+        (0.025, 0.005, None, False),  # asking for more does not make noisy what was not
+        (0.01, 0.03, 1.03, True),
+        (0.01, 0.06, 1.05, False),  # the control is held to no more than the figure
+        (0.01, 0.06, 1.07, True),
+        (0.01, 0.005, 1.015, False),
+    ],
+)
+def test_is_noisy_for_those_who_ask_for_less(half, asked, aa, noisy):
+    assert ratio.is_noisy(estimate_of(1.0, math.exp(-half), math.exp(half)), aa, asked) is noisy
 
 
 def test_is_launch_bound():

@@ -15,6 +15,7 @@ from harness.judge import controls, ratio, timing
 from harness.judge.arena import Arena
 from harness.judge.compare import Comparison
 from harness.judge.contestants import Lost, MachineFault
+from harness.judge.controls import await_quiet
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.timing import CANDIDATE, Clockwork, Match, WrongAnswer, block_length
@@ -501,6 +502,6 @@ def test_how_many_threads_run_is_read_from_the_kernels_text():
 def test_waiting_for_quiet_ends_when_it_is_quiet_or_at_the_limit(monkeypatch):
     counts = iter([4, 3, 1])
     monkeypatch.setattr(controls, "running", lambda text: next(counts))
-    assert controls.await_quiet(60) and next(counts, None) is None
+    assert await_quiet(60) and next(counts, None) is None
     monkeypatch.setattr(controls, "running", lambda text: 2)
-    assert not controls.await_quiet(0.01)
+    assert not await_quiet(0.01)
