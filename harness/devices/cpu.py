@@ -28,6 +28,7 @@ def facts() -> dict:
 
 def slug() -> str:
     """The device's folder name in results, portable: e.g. ``cpu-amd-epyc-2c``."""
-    words = "".join(c if c.isalnum() else "-" for c in facts()["name"].lower())
+    words = "".join(c if c.isascii() and c.isalnum() else "-" for c in facts()["name"].lower())
     words = "-".join(w for w in words.split("-") if w and w not in ("r", "tm", "cpu", "processor", "core"))
-    return f"cpu-{words[:40].strip('-')}-{facts()['cores']}c"
+    name = words[:40].strip("-") or facts()["machine"].replace("_", "-")
+    return f"cpu-{name}-{facts()['cores']}c"

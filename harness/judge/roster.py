@@ -28,7 +28,7 @@ class Roster:
         self.zygote, self.builds = zygote, builds
         self.inputs = Arena(ARENA_BYTES, contestants_may_write=False, name="gauntlet-inputs")
         self.level: dict = {}
-        self._pool: dict[tuple, list[Player]] = {}
+        self._pool: dict[tuple, dict[int, Player]] = {}
         self.controls: dict[tuple, Estimate | None] = {}
 
     # ------------------------------------------------------------------ starting
@@ -104,12 +104,12 @@ class Roster:
         key = (kind, task.content_hash, layout.dtype, tuple(layout.dims.items()), threads)
         if key not in self._pool:
             self._release_other_tasks(task.content_hash)
-        players = self._pool.setdefault(key, [])
-        candidate = BASELINES[kind](task)
-        while len(players) <= index:
+        players = self._pool.setdefault(key, {})
+        if index not in players:
+            self._make_room(layout, index)
+            candidate = BASELINES[kind](task)
             try:
-                player = self.start(candidate, task, layout.dtype, limits, threads=threads)
-                players.append(player)
+                players[index] = player = self.start(candidate, task, layout.dtype, limits, threads=threads)
                 seconds = self.seat(player, layout, limits)
                 self.keep_warm(player, candidate, layout.dtype, WARM_CALLS * seconds)
             except Lost as lost:
@@ -130,15 +130,29 @@ class Roster:
         self.seat(player, layout, Limits())
         return player, layout
 
+    def _make_room(self, layout: Layout, index: int) -> None:
+        """End pooled opponents, oldest first, until one more fits into a quarter of the machine's memory.
+
+        Those of instance `index` and its neighbours stay: they may be in the match that is being played.
+        """
+        room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+        for players in list(self._pool.values()):
+            for other in sorted(players):
+                held = sum(footprint(p.layout or layout, p.touched) for all_ in self._pool.values() for p in all_.values())
+                if held + footprint(layout, 0) <= room:
+                    return
+                if abs(other - index) > 1:
+                    players.pop(other).close()
+
     def _release_other_tasks(self, task_hash: str) -> None:
         for key in [k for k in self._pool if k[1] != task_hash]:
-            for player in self._pool.pop(key):
+            for player in self._pool.pop(key).values():
                 player.close()
 
     def release(self) -> None:
         """End every opponent; the next match starts fresh ones."""
         for players in self._pool.values():
-            for player in players:
+            for player in players.values():
                 player.close()
         self._pool.clear()
         self.controls.clear()
@@ -147,6 +161,11 @@ class Roster:
         """End every opponent and give the input arena back."""
         self.release()
         self.inputs.close()
+
+
+def footprint(layout: Layout, touched: int) -> int:
+    """About what a seated contestant holds, in bytes: its process, its answers, and a heap of twice their size."""
+    return 150 * 2**20 + 3 * max(touched, min(layout.slots, 8)) * layout.out_stride
 
 
 def makes_threads(source: str) -> bool:

@@ -65,7 +65,10 @@ class LocalExecutor:
         self._socket = ours
         self._lines = ours.makefile("r", encoding="utf-8")
         config = {"cache": str(self.cache), "containment": self.containment, "pythonpath": self.pythonpath}
-        ours.sendall((json.dumps(config) + "\n").encode())
+        try:
+            ours.sendall((json.dumps(config) + "\n").encode())
+        except BrokenPipeError:
+            return  # it has ended already; `submit` says so
 
     def submit(self, request: JudgeRequest) -> JudgeResult:
         """Judge one candidate; blocks. GauntletError when the task cannot be judged; a crash is an infra_error."""

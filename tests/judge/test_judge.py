@@ -205,10 +205,10 @@ def test_a_final_plays_fresh_instances_against_the_opponents(ask, monkeypatch):
     monkeypatch.setattr(timing, "PAIRS", 6)
     monkeypatch.setitem(timing.BLOCK_SECONDS, "final", 5e-3)
     monkeypatch.setitem(timing.CHECK_SECONDS, "final", 0.2)
-    source = "import torch\ndef affine(x):\n    for _ in range(24):\n        x = torch.sin(x)\n    return x\n"
-    task = make_task(source, dims={"rows": 64, "cols": 1024})
+    source = "import torch\ndef affine(x):\n    for _ in range(8):\n        x = torch.sin(x)\n    return x\n"
+    task = make_task(source, dims={"rows": 32, "cols": 512})
     slow = source.replace("affine", "kernel").replace(
-        "    return x\n", "    for _ in range(72):\n        torch.sin(x)\n    return x\n")
+        "    return x\n", "    for _ in range(24):\n        torch.sin(x)\n    return x\n")
     result = ask(slow, task=task, depth="final", timed=True, instances=(3, 3), half_width=5.0)
     case, = result.cases
     assert result.status == "ok", result.message

@@ -141,16 +141,20 @@ def test_balanced_takes_out_what_alternates(pairs, first, second):
     assert ratio.instance_log_ratio(ratio.balanced(ordered)) == pytest.approx(plain, abs=1e-9)
 
 
+def flat(pairs):
+    return [value for pair in pairs for value in pair]
+
+
 def test_balanced_by_hand():
     pairs = [(1.0, 2.0), (4.0, 8.0), (9.0, 1.0), (1.0, 1.0), (7.0, 7.0)]
-    assert ratio.balanced(pairs) == pytest.approx([(2.0, 4.0), (3.0, 1.0)])  # the odd one is dropped
+    assert ratio.balanced(pairs) == [(2.0, 4.0), (3.0, 1.0)]  # the odd one is dropped
     assert ratio.balanced(pairs[:1]) == pairs[:1] and ratio.balanced([]) == []
 
 
 @given(pair_lists)
 def test_balanced_of_swapped_sides_is_swapped(pairs):
     swapped = [(c, o) for o, c in pairs]
-    assert ratio.balanced(swapped) == pytest.approx([(c, o) for o, c in ratio.balanced(pairs)])
+    assert ratio.balanced(swapped) == [(c, o) for o, c in ratio.balanced(pairs)]
 
 
 def test_scaled_multiplies_all_three():
