@@ -24,6 +24,7 @@ messages = st.dictionaries(st.text(), values, max_size=5)
 @pytest.fixture
 def pair():
     ends = socket.socketpair()
+    ends[0].settimeout(60)  # what would wait for ever fails
     yield ends
     for end in ends:
         end.close()

@@ -252,6 +252,8 @@ def test_sweeping_ends_what_a_killed_judge_has_left_frozen(kind, tmp_path):
         assert not left.exists() and sleeper.wait(5) == -signal.SIGKILL
         assert tree.all_move()  # that of a living judge is let be
     finally:
+        if left.exists():
+            group.thaw()
         sleeper.kill()
         sleeper.wait()
         tree.close()
