@@ -144,8 +144,6 @@ class Loop:
                 with os.fdopen(fds[0], "rb") as file, tarfile.open(fileobj=file) as archive:
                     archive.extractall(os.path.join(self.scratch, "cache"), filter="data")
             self.kernel = self._load_python(message)
-        if message.get("free_affinity"):  # it makes threads of its own: they must not inherit the first core alone
-            os.sched_setaffinity(0, range(os.cpu_count()))
         gc.disable()
         return {"loaded": True}
 

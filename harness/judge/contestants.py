@@ -75,9 +75,7 @@ class Zygote:
         paths = [str(p) for p in pythonpath] + [p for p in sys.path if p and os.path.exists(p)]
         code = (f"import sys; sys.path[:] = {[str(package.parent), *paths]!r}; "
                 f"from harness.contestant.zygote import main; main({theirs.fileno()})")
-        # Bound OpenMP threads: unbound, both of two threads are often woken on one core after a thaw and stay there for
-        # milliseconds (spread of a pair's log ratio on two shared cores: 0.20 unbound, 0.10 bound).
-        environment = dict(_ENVIRONMENT, OMP_PROC_BIND="true", OMP_NUM_THREADS=str(cores()), TRITON_INTERPRET="1")
+        environment = dict(_ENVIRONMENT, OMP_NUM_THREADS=str(cores()), TRITON_INTERPRET="1")
         self.process = subprocess.Popen([sys.executable, "-I", "-c", code], env=environment, pass_fds=(theirs.fileno(),),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         theirs.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import harness.contestant
@@ -45,8 +44,7 @@ class Roster:
         self.level = contestant.level
         player = Player(contestant, outputs, candidate.language)
         message = {"op": "load", "language": candidate.language, "entry": candidate.entry, "args": task.args,
-                   "hash": candidate.hash, "threads": threads,
-                   "free_affinity": makes_threads(candidate.source)}
+                   "hash": candidate.hash, "threads": threads}
         fds: list[int] = []
         try:
             if candidate.language == "cpp":
@@ -166,8 +164,3 @@ class Roster:
 def footprint(layout: Layout, touched: int) -> int:
     """About what a seated contestant holds, in bytes: its process, its answers, and a heap of twice their size."""
     return 150 * 2**20 + 3 * max(touched, min(layout.slots, 8)) * layout.out_stride
-
-
-def makes_threads(source: str) -> bool:
-    """Whether source seems to start threads of its own, other than OpenMP's (read, never executed)."""
-    return re.search(r"std::(j?thread|async)|pthread_create|\bthreading\b|ThreadPool|multiprocessing|os\.fork", source) is not None

@@ -11,7 +11,6 @@ from small_tasks import FRAME, MIB, RIGHT, TASK, TIGHT, make_task
 from harness.judge.block import collect, run_block
 from harness.judge.contestants import Lost, MachineFault
 from harness.judge.oracle import Reference
-from harness.judge.roster import makes_threads
 from harness.judge.trials import make_layout
 from harness.spec.baselines import BASELINES
 from harness.spec.candidate import Candidate
@@ -179,30 +178,6 @@ def test_the_null_answers_at_once_without_inputs(judge):
 
     source = (Path(harness.contestant.__file__).parent / "null.py").read_text()
     assert "torch.zeros" in source and "range(64)" in source  # an answer of its own for each of the slots
-
-
-# Threads of their own
-
-
-@pytest.mark.parametrize("source", ["#include <thread>\nstd::thread t;", "std::jthread t(f);", "std::async(f)",
-                                    "pthread_create(&t, 0, f, 0);", "import threading", "from threading import Thread",
-                                    "ThreadPoolExecutor(2)", "import multiprocessing as mp", "os.fork()"])
-def test_sources_that_make_threads(source):
-    assert makes_threads(source)
-
-
-@pytest.mark.parametrize("source", [RIGHT, "#pragma omp parallel for", "torch.set_num_threads(2)",
-                                    "std::array<int, 3> a;", "blockIdx.x * THREADS", "multithreading_note = 1"])
-def test_sources_that_make_none(source):
-    assert not makes_threads(source)
-
-
-def test_cores_are_free_for_those_that_make_threads(judge, ask):
-    """OpenMP binds the first thread to a core; threads made by hand would inherit that one core."""
-    source = ("import os, threading\n"
-              "def kernel(x, factor=2.0):\n    print('CORES', len(os.sched_getaffinity(0)), flush=True)\n"
-              "    return x * factor + 1\n")
-    assert f"CORES {len(os.sched_getaffinity(0))}" in ask(source).output_tail
 
 
 # Warm caches
