@@ -68,6 +68,7 @@ def send_all(sock, data):
 
 
 @given(st.lists(messages, min_size=1, max_size=4), st.integers(1, 9))
+@settings(max_examples=40)
 def test_messages_arrive_whole_and_in_order(sent, step):
     ours, theirs = socket.socketpair()
     with ours, theirs:

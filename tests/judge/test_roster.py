@@ -1,6 +1,5 @@
 """Who plays: started fresh, frozen unless it is their turn, and nothing of one reaches another."""
 
-import os
 import time
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 import torch
 from small_tasks import FRAME, MIB, RIGHT, TASK, TIGHT, make_task
 
+from harness.judge import roster as rosters
 from harness.judge.block import collect, run_block
 from harness.judge.contestants import Lost, MachineFault
 from harness.judge.oracle import Reference
@@ -183,15 +183,16 @@ def test_the_null_answers_at_once_without_inputs(judge):
 # Warm caches
 
 
-def test_compile_caches_reach_the_next_instance_of_the_same_candidate_only(judge, ask):
+def test_compile_caches_reach_the_next_instance_of_the_same_candidate_only(ask, monkeypatch):
     """A candidate whose warm-up is long has compiled something: what it left in its cache folder travels."""
+    monkeypatch.setattr(rosters, "COMPILES_S", 0.15)
     source = """
 import os, time
 path = os.path.join(os.environ["TORCHINDUCTOR_CACHE_DIR"], "compiled")
 print("WARM", os.path.exists(path), flush=True)
 if not os.path.exists(path):
     open(path, "wb").write(bytes(100_000))
-    slow = [0.8] * 2
+    slow = [0.1] * 2
 else:
     slow = []
 def kernel(x, factor=2.0):
