@@ -20,7 +20,9 @@ from harness.spec.shapes import evaluate, shape
 from harness.spec.task import InputSpec
 
 _SLACK = 1 << 16
-CHUNK = 1 << 16  # elements that share offsets and factor
+# Elements that share offsets and factor: no relation holds over a whole input. Small enough that torch does not wake
+# its threads for each.
+CHUNK = 1 << 15
 _MEAN_SQUARE = (1 - 0.5**3) / 3 / 0.5  # E[b²] for b uniform in [0.5, 1]
 
 
@@ -61,29 +63,27 @@ class Bank:
             return
         flat = target.view(-1)
         direct = flat if flat.dtype == self.bank.dtype else torch.empty(self.count, dtype=self.bank.dtype)
-        for start in range(0, self.count, CHUNK):
-            self._fill_chunk(direct[start: start + CHUNK])
+        chunks = -(-self.count // CHUNK)
+        starts = self.rng.integers(0, len(self.bank) - min(CHUNK, self.count) + 1, size=(chunks, 2)).tolist()
+        factors = self._factors(chunks)
+        for index, (one, other) in enumerate(starts):
+            chunk = direct[index * CHUNK: (index + 1) * CHUNK]
+            size = len(chunk)
+            torch.add(self.bank[one: one + size], self.bank[other: other + size], alpha=factors[index], out=chunk)
+        if self.kind == "normal" and self.mean:
+            direct.add_(self.mean)
+        elif self.kind == "uniform":
+            direct.frac_().mul_(self.width).add_(self.low)
+        elif self.kind == "integers":
+            direct.remainder_(self.range).add_(self.low)
         if direct is not flat:
             flat.copy_(direct)
 
-    def _fill_chunk(self, chunk: torch.Tensor) -> None:
-        """One chunk, with offsets and factor of its own: no relation holds over a whole input."""
-        one, other = self._window(len(chunk)), self._window(len(chunk))
+    def _factors(self, chunks: int) -> list:
+        """The factor of the second window of each chunk; sums of uniform windows stay uniform only with factor 1."""
         if self.kind == "normal":
-            factor = self.rng.uniform(0.5, 1.0) * self.rng.choice((-1, 1))
-            torch.add(one, other, alpha=float(factor), out=chunk)
-            if self.mean:
-                chunk.add_(self.mean)
-        elif self.kind == "uniform":
-            torch.add(one, other, out=chunk)
-            chunk.frac_().mul_(self.width).add_(self.low)
-        else:
-            torch.add(one, other, out=chunk)
-            chunk.add_(int(self.rng.integers(0, self.range))).remainder_(self.range).add_(self.low)
-
-    def _window(self, count: int) -> torch.Tensor:
-        start = int(self.rng.integers(0, len(self.bank) - count + 1))
-        return self.bank[start: start + count]
+            return (self.rng.uniform(0.5, 1.0, chunks) * self.rng.choice((-1.0, 1.0), chunks)).tolist()
+        return [1] * chunks
 
 
 def torch_shape(spec: InputSpec, dims: Mapping[str, int], dtype: str) -> tuple[torch.dtype, tuple[int, ...]]:
