@@ -37,24 +37,24 @@ def read_kernel(path: Path | str, entry: str | None = None) -> Candidate:
     if path.suffix not in LANGUAGES:
         raise SpecError(f"is neither Python nor C++; a kernel file ends in {' or '.join(LANGUAGES)}", path)
     source = read_text(path, MAX_SOURCE_BYTES)
-    header = _header(source)
+    said = header(source)
     if entry is None:
         model = path.suffix == ".py" and re.search(r"^class ModelNew\b", source, re.MULTILINE)
         function = re.search(r"^(def kernel|kernel\s*=)", source, re.MULTILINE)
-        entry = header.get("entry", "ModelNew" if model and not function else "kernel")
+        entry = said.get("entry", "ModelNew" if model and not function else "kernel")
     try:
         return Candidate(
             source=source,
             language=LANGUAGES[path.suffix],  # type: ignore[arg-type]
             entry=entry,
-            flags=header.get("flags", "").split(),
+            flags=said.get("flags", "").split(),
             note=path.name,
         )
     except ValidationError:
         raise SpecError(f"entry {entry!r} must be a plain name of a function or class", path) from None
 
 
-def _header(source: str) -> dict[str, str]:
+def header(source: str) -> dict[str, str]:
     """The ``key: value`` lines among the comments at the top of a file."""
     found: dict[str, str] = {}
     for line in source.splitlines():

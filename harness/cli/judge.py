@@ -15,6 +15,7 @@ from harness.cli.exit_codes import FAILED_BAR, INFRASTRUCTURE, OK
 from harness.cli.options import (
     Above,
     Near,
+    Span,
     color_on,
     device_option,
     discover,
@@ -49,6 +50,8 @@ POLL_S = 0.3
               help="final: the full protocol. screen: a quick look.")
 @click.option("--half-width", type=Above(0, 1), default=0.03, show_default=True,
               help="95 % interval aimed at, ± relative.")
+@click.option("--instances", type=Span(2), default="8:24", show_default=True, metavar="FIRST:MOST",
+              help="Fresh processes of each side in a final: at least FIRST, more until the interval is as narrow.")
 @click.option("--speedup", "bar", type=Above(0), metavar="X",
               help="Fail (exit code 1) unless the speedup is surely above X: the lower end of its interval decides.")
 @click.option("--no-compile-opponent", is_flag=True, help="Time against eager only, not torch.compile.")
@@ -58,9 +61,9 @@ POLL_S = 0.3
 @root_option
 @format_option("table", "json")
 def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[str, ...], args: tuple[str, ...],
-          pythonpath: tuple[Path, ...], cases: tuple[str, ...], depth: str, half_width: float, bar: float | None,
-          no_compile_opponent: bool, device: str, watch: bool, save_task: Path | None, root: Path | None,
-          form: str) -> int:
+          pythonpath: tuple[Path, ...], cases: tuple[str, ...], depth: str, half_width: float,
+          instances: tuple[int, int], bar: float | None, no_compile_opponent: bool, device: str, watch: bool,
+          save_task: Path | None, root: Path | None, form: str) -> int:
     """Judge one kernel: is it right, and how fast is it?
 
     KERNEL is file.py, file.py:name, file.cpp or file.cpp:name; without a name it is `kernel`, or `ModelNew`.
@@ -88,6 +91,7 @@ def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[st
             cases=selected,
             opponents=["eager"] if no_compile_opponent else ["eager", "compile"],
             half_width=half_width,
+            instances=instances,
         )
 
     first = request()  # a typing error shows before the judge is started

@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+from harness.agents.kernel_file import header
 from harness.spec.candidate import MAX_SOURCE_BYTES, Candidate
 from harness.spec.errors import GauntletError, near
 
@@ -24,7 +25,8 @@ def split_kernel(text: str) -> tuple[Path, str | None]:
 def load_kernel(text: str) -> Candidate:
     """The candidate a KERNEL argument names; its language goes by the suffix of the file.
 
-    The entry point is the one named, else ``kernel``, else ``ModelNew`` where the file defines that.
+    The entry point is the one named, else that of the file's ``// entry:`` header, else ``kernel``, else ``ModelNew``
+    where the file defines that; ``// flags:`` are the compiler's.
     Raises GauntletError for a file that is not there, is none of ours, or does not define the entry point.
     """
     path, name = split_kernel(text)
@@ -34,12 +36,14 @@ def load_kernel(text: str) -> Candidate:
             f"{path}: a kernel is a .py or .cpp file, not '{path.suffix or path.name}'; give file.py or file.py:name"
         )
     source = _read(path)
+    said = header(source)
+    name = name or said.get("entry")
     if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", name):
         raise GauntletError(f"{path}: {name!r} cannot name a function; give {path.name}:name")
     entry = name or "kernel"
     if language == "python":
         entry = _python_entry(path, source, name)
-    return Candidate(source=source, language=language, entry=entry, note=path.name)
+    return Candidate(source=source, language=language, entry=entry, flags=said.get("flags", "").split(), note=path.name)
 
 
 def _read(path: Path) -> str:

@@ -248,8 +248,8 @@ class Loop:
     def touch(self, message: dict, fds: list[int]) -> dict:
         """Map and touch all memory that a block of `slots` calls will use, so that no block times page faults.
 
-        Heap: freed again at once, which the malloc settings of the zygote keep; twice the outputs' size, because
-        aligned allocations leave gaps.
+        Heap, for answers in Python: freed again at once, which the malloc settings of the zygote keep; somewhat more than
+        the outputs' size, because intermediate results and aligned allocations leave gaps.
         """
         slots = min(message["slots"], len(self.calls))
         page = mmap.PAGESIZE
@@ -259,9 +259,10 @@ class Loop:
             end = first + slots * message["out_stride"]
             region = self.commit[:end]
             region[0:end:page] = bytes(len(region[0:end:page]))
+            return {"touched": slots}
         piece = 64 * 2**20
-        pieces = [torch.zeros(piece, dtype=torch.uint8)
-                  for _ in range(-(-2 * slots * message["out_stride"] // piece))]
+        wanted = (5 * slots // 4 + 4) * message["out_stride"]
+        pieces = [torch.zeros(piece, dtype=torch.uint8) for _ in range(-(-wanted // piece))]
         del pieces
         return {"touched": slots}
 

@@ -24,7 +24,6 @@ from pathlib import Path
 from harness.contestant import wire
 from harness.judge import freeze, limits
 from harness.judge.arena import Arena
-from harness.spec.errors import GauntletError
 
 OUTPUT_TAIL = 16_384
 ZYGOTE_START_S = 180.0
@@ -69,7 +68,8 @@ class Zygote:
         self.kind, self.parent, self.freezer_reason = freeze.best_available()
         for parent in {self.parent, *limits.parents()} - {None}:
             freeze.sweep(parent)
-        self._new_root = tempfile.mkdtemp(prefix="gauntlet-root-")
+        sweep_roots(Path(tempfile.gettempdir()))
+        self._new_root = tempfile.mkdtemp(prefix=f"gauntlet-root-{os.getpid()}-")
         ours, theirs = socket.socketpair()
         package = Path(__file__).resolve().parents[1]
         paths = [str(p) for p in pythonpath] + [p for p in sys.path if p and os.path.exists(p)]
@@ -382,6 +382,17 @@ def describe(level: dict) -> str:
     parts += [] if level["seccomp"] == "yes" else ["no seccomp"]
     how = "namespaces, private root, seccomp" if not parts else "reduced: " + ", ".join(parts)
     return f"{how}; frozen by {level['freezer']}; memory bound by {level['memory_limit']}"
+
+
+def sweep_roots(folder: Path) -> None:
+    """Remove the empty mount points that killed judges have left in `folder`."""
+    for path in folder.glob("gauntlet-root-*-*"):
+        owner = path.name.split("-")[2]
+        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            try:
+                path.rmdir()
+            except OSError:
+                continue  # another user's, or not empty: not ours to remove
 
 
 def cores() -> int:

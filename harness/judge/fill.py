@@ -82,7 +82,7 @@ class Bank:
     def _factors(self, chunks: int) -> list:
         """The factor of the second window of each chunk; sums of uniform windows stay uniform only with factor 1."""
         if self.kind == "normal":
-            return (self.rng.uniform(0.5, 1.0, chunks) * self.rng.choice((-1.0, 1.0), chunks)).tolist()
+            return (self.rng.uniform(0.5, 1.0, chunks) * (2 * self.rng.integers(0, 2, chunks) - 1)).tolist()
         return [1] * chunks
 
 

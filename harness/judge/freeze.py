@@ -255,11 +255,11 @@ def _signal(pid: int, number: int) -> None:
 
 
 def remove(path: Path) -> None:
-    for _ in range(200):
+    for _ in range(1000):
         try:
             path.rmdir()
             return
         except FileNotFoundError:
             return
         except OSError:
-            time.sleep(0.005)
+            time.sleep(0.001)

@@ -7,7 +7,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from harness.devices.cpu import facts as cpu_facts
@@ -204,10 +203,12 @@ class Session:
                 if not dtype.startswith("fresh"):
                     self.roster.keep_warm(player, self.candidate, dtype, self.longest_warm_up)
         finally:
+            begun = time.perf_counter()
             for player in players.values():
                 player.contestant.drain()
                 self.tail = (self.tail + player.contestant.tail)[-8000:]
                 player.close()
+            self.clockwork.add("end", begun)
 
     def _start(self, dtype: str) -> block.Player:
         begun = time.perf_counter()

@@ -34,8 +34,8 @@ SINGLES = 4  # rotations of a single call that an instance plays in a final
 SCREEN_PAIRS = 6
 SETTLE_SECONDS = 5.0
 PATIENCE_SECONDS = {"final": 2.0, "screen": 0.1}
-CHECKS = 300  # skipping 1 % of the calls is found with 95 % probability
-CHECK_SECONDS = {"final": 3.0, "screen": 0.25}
+CHECKS = {"final": 300, "screen": 60}  # skipping 1 % of the calls is found with 95 % probability; 5 % in a screen
+CHECK_SECONDS = {"final": 2.0, "screen": 0.25}
 # Longer than MEASURING's 8 ms: a thaw costs 0 to 3 ms of waking threads on shared cores, once a block. Measured on two of
 # them, eager softmax against itself: the spread of a pair's log ratio is 0.31 at 10 ms, 0.18 at 20 ms a block.
 BLOCK_SECONDS = {"final": 20e-3, "screen": 8e-3}
@@ -118,7 +118,9 @@ class Match:
                 # blocks of an instance time page faults. One more unscored rotation settles caches and threads.
                 longest = min(base + base // 2 + 1, self.layout.slots)
                 for side, player in players.items():
+                    begun = time.perf_counter()
                     self._own(side, player.touch, longest)
+                    self.clockwork.add(side if side == CANDIDATE else "opponents", begun)
                 self._rotation(players, longest, instance, -2)
                 for _ in range(SINGLES if final else 0):
                     self._rotation(players, 1, instance, -1)
@@ -130,9 +132,12 @@ class Match:
                 for kind in logs:
                     logs[kind].append(ratio.instance_log_ratio(ratio.balanced(self.paired(kind, instance))))
             finally:
+                begun = time.perf_counter()
                 candidate.close()
+                begun = self.clockwork.add("end", begun)
             instance += 1
             self.layout.renew()  # what one instance may have learnt of the banks is worth nothing to the next
+            self.clockwork.add("fill", begun)
         return self._result(logs)
 
     def _precise(self, logs: dict[str, list[float]]) -> bool:
@@ -234,7 +239,7 @@ class Match:
     def _choose(self, calls: int) -> list[int]:
         """Which answers of this block are read: drawn after the clock has stopped, unknown to the contestant."""
         blocks = (self.request.instances[0] * (PAIRS + 1)) if self.request.depth == "final" else SCREEN_PAIRS
-        wanted = math.ceil(CHECKS / blocks)
+        wanted = math.ceil(CHECKS[self.request.depth] / blocks)
         if self.checked:
             affordable = CHECK_SECONDS[self.request.depth] / (self.check_s / self.checked) / blocks
             wanted = min(wanted, max(1, math.floor(affordable + self.rng.random())))

@@ -113,16 +113,19 @@ def cap(
     dtype: torch.dtype,
     tolerance: Tolerance,
     reference: torch.Tensor | None = None,
+    half_ulp: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """t limited to atol + rtol·|o|, except where the reference lies outside that limit too; float64, o's shape.
 
-    Never below ½ulp, the rounding of the exact answer. For the declared input scale (1) only: the caller decides.
+    Never below ½ulp, the rounding of the exact answer; half_ulp: where the caller has it at hand. For the declared input
+    scale (1) only: the caller decides.
     """
+    half_ulp = ulp(o, dtype).mul_(0.5) if half_ulp is None else half_ulp
     limit = o.abs().mul_(tolerance.rtol).add_(tolerance.atol)
     if reference is not None:
         outside = (reference.to(torch.float64) - o).abs_() > limit
         limit.masked_fill_(outside, torch.inf)
-    return torch.minimum(t, torch.maximum(limit, ulp(o, dtype).mul_(0.5)))
+    return torch.minimum(t, torch.maximum(limit, half_ulp))
 
 
 def bound(
@@ -206,7 +209,7 @@ class ElementBound:
             t.add_(_excess_block(self._excess, start, stop), alpha=_EXCESS_FACTOR)
         if self._tolerance is not None:
             r = None if self._reference is None else self._reference[start:stop]
-            t = cap(t, o, self._dtype, self._tolerance, r)
+            t = cap(t, o, self._dtype, self._tolerance, r, half_ulp)
         return t, half_ulp
 
 

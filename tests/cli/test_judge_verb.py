@@ -192,6 +192,13 @@ def test_cpp(tmp_path):
     assert load_kernel(f"{tmp_path}/f.cpp:mine").entry == "mine"
 
 
+def test_headers_name_entry_and_flags(tmp_path):
+    (tmp_path / "f.cpp").write_text('// entry: mine\n// flags: -funroll-loops -DN=3\nextern "C" void mine(float*) {}')
+    found = load_kernel(f"{tmp_path}/f.cpp")
+    assert (found.entry, found.flags) == ("mine", ["-funroll-loops", "-DN=3"])
+    assert load_kernel(f"{tmp_path}/f.cpp:other").entry == "other"
+
+
 def test_files_that_are_no_text(tmp_path):
     (tmp_path / "f.py").write_bytes(b"\xff\xfe")
     with pytest.raises(GauntletError, match="not UTF-8"):
