@@ -184,7 +184,7 @@ def test_figures():
         ],
         "correctness.md": [
             f"{trials.SMALL[0]} and {trials.SMALL[1]} along all",
-            f"about {timing.CHECKS} calls",
+            f"about {timing.CHECKS['final']} calls",
             {3: "three"}[trials.DRAWN] + " shapes per dtype",
         ],
         "candidates.md": [

@@ -29,22 +29,28 @@ def main(control_fd: int) -> None:
     gc.collect()
     gc.freeze()  # keeps the shared pages of imported modules shared
     wire.send(control, {"ready": True, **facts})
-    inits: set[int] = set()
+    living: set[int] = set()
     while True:
         try:
             request, fds = wire.receive_with_fds(control)
         except wire.WireError:
             break  # the judge is gone: nothing of its contestants may outlive it
-        try:
-            reply = spawn(request, fds, config)
-            inits.add(reply["init"])
-        except OSError as error:
-            reply = {"error": f"{error}"}
-        finally:
-            wire.close_all(fds)
-        inits -= _reap()
+        if "ended" in request:
+            reply = {"how": _how_it_ended(request["ended"])}
+            living.discard(request["ended"])
+        else:
+            try:
+                reply = spawn(request, fds, config)
+                living.add(reply["init"])
+            except OSError as error:
+                reply = {"error": f"{error}"}
+            finally:
+                wire.close_all(fds)
+            for pid in request["closed"]:
+                _how_it_ended(pid)
+                living.discard(pid)
         wire.send(control, reply)
-    for pid in inits:
+    for pid in living:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -73,16 +79,21 @@ def _import_everything(config: dict) -> dict:
     return {"versions": versions, "import_s": time.perf_counter() - started, "threads": threads}
 
 
-def _reap() -> set[int]:
-    gone = set()
-    while True:
+def _how_it_ended(pid: int, seconds: float = 1.0) -> str:
+    """Reap a contestant's first process and say in words how it ended; empty when it lives on."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
         try:
-            pid, _status = os.waitpid(-1, os.WNOHANG)
+            found, status = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:
-            return gone
-        if pid == 0:
-            return gone
-        gone.add(pid)
+            return "it ended"  # reaped before
+        if found:
+            code = os.waitstatus_to_exitcode(status)
+            if code == contain.ABORTED:
+                return "aborted (SIGABRT)"
+            return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        time.sleep(0.001)
+    return ""
 
 
 def spawn(request: dict, fds: list[int], config: dict) -> dict:
@@ -118,70 +129,50 @@ def levels(wanted: str) -> list[tuple[list[str], bool, bool]]:
 
 
 def _try_spawn(request, fds, config, namespaces, fresh_proc, own_root) -> tuple[int, str]:
-    """Two forks: the first leaves the namespaces (the second is then pid 1 of the new pid namespace)."""
+    """Fork into the namespaces, map ids, wait until the child is contained: (its pid, whether system calls are filtered)."""
     mine, theirs = socket.socketpair()
-    outer = os.fork()
-    if outer == 0:
+    # Not yet into a cgroup namespace: its root is to be the contestant's own group.
+    init = contain.fork_into([n for n in namespaces if n != "cgroup"])
+    if init == 0:
         mine.close()
-        _outer(theirs, request, fds, config, namespaces, fresh_proc, own_root)
+        _init(theirs, request, fds, config, namespaces, fresh_proc, own_root)
     theirs.close()
     try:
         mine.settimeout(20)
-        answer = wire.receive(mine)
-        if "unshared" in answer:
-            if "user" in namespaces:
-                contain.write_maps(outer, request["outside_id"])
-            wire.send(mine, {"mapped": True})
-            answer = wire.receive(mine)
-        os.waitpid(outer, 0)
-        if "init" not in answer:
-            raise OSError(answer.get("error", "no answer"))
-        init = answer["init"]
-        wire.send(mine, {"adopted": True})  # from now on its parent is the zygote
+        for fd in fds[4:]:
+            os.write(fd, str(init).encode())
+        if "user" in namespaces:
+            contain.write_maps(init, request["outside_id"])
+        wire.send(mine, {"mapped": True})
         answer = wire.receive(mine)
         if "error" in answer:
             raise OSError(answer["error"])
         return init, answer["seccomp"]
     except (wire.WireError, TimeoutError, OSError) as error:
-        try:
-            os.kill(outer, signal.SIGKILL)
-            os.waitpid(outer, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass  # it had ended by itself
+        os.kill(init, signal.SIGKILL)  # not yet reaped: the pid is still its own
+        os.waitpid(init, 0)
         raise OSError(str(error)) from None
     finally:
         mine.close()
 
 
-def _outer(report: socket.socket, request, fds, config, namespaces, fresh_proc, own_root) -> None:
-    """First child: joins its cgroups, leaves the namespaces, forks pid 1, ends. Never returns."""
+def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, own_root) -> None:
+    """The contestant's first process: builds its root, drops privileges, and is the worker. Never returns.
+
+    In a pid namespace it is pid 1, and whatever it starts ends with it. Without one its offspring has to be watched by a
+    process that no candidate runs in: then the worker is a child of it.
+    """
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.close(config["control_fd"])
+        wire.close_all(fds[4:])
+        fds = fds[:4]
         os.setsid()
-        for fd in fds[4:]:
-            os.write(fd, b"0")
-            os.close(fd)
-        if namespaces:
-            contain.unshare(namespaces)
-            wire.send(report, {"unshared": True})
-            wire.receive(report)
-        init = os.fork()
-        if init == 0:
-            _init(report, request, fds[:4], config, namespaces, fresh_proc, own_root)
-        wire.send(report, {"init": init})
-        os._exit(0)
-    except BaseException as error:
-        _tell(report, error)
-        os._exit(1)
-
-
-def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, own_root) -> None:
-    """pid 1 of the contestant: builds the root, drops privileges, forks the worker, reaps, and dies with it."""
-    try:
-        wire.receive(report)  # adopted: the outer process is gone, the zygote is the parent
+        wire.receive(report)  # in its cgroups, ids mapped
         contain.die_with_parent(signal.SIGKILL)
         contain.adopt_orphans()
+        if "cgroup" in namespaces:
+            contain.unshare(["cgroup"])
         os.dup2(fds[3], 2)
         if own_root:
             if "user" in namespaces and config["root"]:
@@ -196,6 +187,7 @@ def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, o
         contain.set_limits(request["processes"], request["data_bytes"])
         contain.drop_privileges("user" in namespaces)
         contain.die_with_parent(signal.SIGKILL)  # changing ids clears it
+        contain.exit_on_abort()
         try:
             syscalls.refuse_syscalls()
             filtered = "yes"
@@ -203,26 +195,34 @@ def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, o
             filtered = f"no: {error.strerror}"
         wire.send(report, {"contained": True, "seccomp": filtered})
         report.close()
-        worker = os.fork()
-        if worker == 0:
-            _worker(fds, own_root, sys.modules[config["worker"]])
-        wire.close_all(fds[:3])
-        while True:
-            pid, status = os.wait()
-            if pid == worker:
-                code = os.waitstatus_to_exitcode(status)
-                how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-                os.write(fds[3], f"\n[contestant] {how}\n".encode())  # for people; the judge believes none of it
-                os._exit(code & 0xFF)
+        if "pid" not in namespaces:
+            _watch(fds)
+        _worker(fds, own_root, sys.modules[config["worker"]])
     except BaseException as error:
         _tell(report, error)
         os._exit(1)
 
 
+def _watch(fds: list[int]) -> None:
+    """Fork: the child returns; the parent adopts orphans until the child ends, and ends as it did."""
+    worker = os.fork()
+    if worker == 0:
+        contain.die_with_parent(signal.SIGKILL)
+        return
+    wire.close_all(fds)
+    while True:
+        pid, status = os.wait()
+        if pid == worker:
+            code = os.waitstatus_to_exitcode(status)
+            if code < 0:
+                signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+                os.kill(os.getpid(), -code)
+            os._exit(code & 0xFF)
+
+
 def _worker(fds: list[int], own_root: bool, worker) -> None:
     code = 1
     try:
-        contain.die_with_parent(signal.SIGKILL)
         sock, inputs, outputs, pipe = fds
         os.dup2(pipe, 1)
         os.dup2(pipe, 2)

@@ -82,8 +82,10 @@ class Zygote:
         self.control = ours
         binds, masks = visible_paths(package, paths, list(pythonpath))
         self.facts: dict = {}
+        self._closed: list[int] = []
         wire.send(ours, {"binds": binds, "masks": masks, "new_root": self._new_root, "root": os.geteuid() == 0,
-                         "import_triton": importlib.util.find_spec("triton") is not None, "preload": list(preload), "worker": worker})
+                         "import_triton": importlib.util.find_spec("triton") is not None, "preload": list(preload),
+                         "worker": worker})
 
     def wait(self) -> None:
         """Block until the zygote has imported everything; MachineFault with its last words when it could not."""
@@ -111,9 +113,11 @@ class Zygote:
         try:
             wire.send(self.control, {"scratch": scratch, "processes": 256,
                                      "data_bytes": None if bound.path else memory, "containment": self.containment,
-                                     "outside_id": 1_600_000_000 + random.SystemRandom().randrange(10**8)},
+                                     "outside_id": 1_600_000_000 + random.SystemRandom().randrange(10**8),
+                                     "closed": self._closed},
                       [theirs.fileno(), inputs.fd, outputs.fd, write_end, *procs])
             reply = wire.receive(self.control, time.monotonic() + SPAWN_S)
+            self._closed = []
         except (wire.WireError, OSError) as error:
             self.process.kill()  # a late answer would be taken for that to the next request
             self.process.wait()
@@ -129,7 +133,21 @@ class Zygote:
             raise MachineFault(f"no contestant could be started: {reply['error']}")
         freezer.attach(reply["init"])
         level = dict(reply["level"], memory_limit=bound.name)
-        return Contestant(ours, read_end, reply["init"], freezer, bound, level)
+        return Contestant(ours, read_end, reply["init"], freezer, bound, level, self)
+
+    def how_it_ended(self, init: int) -> str:
+        """How the first process of a contestant ended, in words; empty when it did not, or nobody knows."""
+        try:
+            wire.send(self.control, {"ended": init})
+            return _text(wire.receive(self.control, time.monotonic() + SPAWN_S).get("how"))
+        except (wire.WireError, OSError):
+            self.process.kill()  # a late answer would be taken for that to the next request
+            self.process.wait()
+            return ""
+
+    def reap(self, init: int) -> None:
+        """Remember a killed contestant; the zygote takes its remains from the process table at the next spawn."""
+        self._closed.append(init)
 
     def close(self) -> None:
         """End the zygote and with it every contestant."""
@@ -146,7 +164,9 @@ class Zygote:
 class Contestant:
     """One contained process tree. Created running; `freeze` and `thaw` are the judge's."""
 
-    def __init__(self, sock: socket.socket, pipe: int, init: int, freezer, bound, level: dict):
+    def __init__(self, sock: socket.socket, pipe: int, init: int, freezer, bound, level: dict,
+                 zygote: Zygote):
+        self.zygote, self.ended = zygote, ""
         self.sock, self.pipe, self.init, self.freezer, self.bound = sock, pipe, init, freezer, bound
         self.level = dict(level, freezer=freezer.name)
         self.level["level"] = describe(self.level)
@@ -284,11 +304,11 @@ class Contestant:
         return bool(data)
 
     def _gone(self, when: str) -> Lost:
-        limit = time.monotonic() + 1.0
-        while time.monotonic() < limit and b"[contestant]" not in self.tail and self.drain():
-            time.sleep(0.01)
-        words = self.tail.decode(errors="replace")
-        reason = words.rpartition("[contestant] ")[2].strip() if "[contestant] " in words else "it ended"
+        """What the end of the process means; its parent, the zygote, knows how it came."""
+        if not self.ended:
+            self.ended = self.zygote.how_it_ended(self.init)
+        self.drain()
+        reason = self.ended or "it closed its connection"
         if "SIGSEGV" in reason or "SIGBUS" in reason:
             reason += "; inputs are read-only: a kernel must not write into them, nor read or write out of bounds"
         status = "out_of_memory" if "SIGKILL" in reason else "runtime_error"
@@ -341,10 +361,12 @@ class Contestant:
             except freeze.FreezeError:
                 pass  # what could be reached is killed all the same
             self.freezer.kill()
-        try:
-            os.kill(self.init, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it had ended
+        if not self.ended:  # else it is reaped, and its pid may be another's
+            try:
+                os.kill(self.init, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # the zygote has ended, and its children with it
+            self.zygote.reap(self.init)
         self.freezer.kill()
         self.sock.close()
         os.close(self.pipe)

@@ -2,8 +2,8 @@
 
 Generating each input anew would cost more than judging it. A bank is drawn once from the system's entropy; then
 x = W[o1:] + b·W[o2:] with o1, o2 and b drawn anew for every chunk of every slot is one pass over memory, never repeats,
-and is unknown to everyone before the go. Every instance of a match gets new banks. For normal inputs the distribution stays normal: |b| in [0.5, 1], so the standard
-deviation stays within 12 % of the declared one.
+and is unknown to everyone before the go. Every instance of a match gets new banks. For normal inputs the distribution
+stays normal: |b| in [0.5, 1], so the standard deviation stays within 12 % of the declared one.
 """
 
 from __future__ import annotations
@@ -56,20 +56,27 @@ class Bank:
         else:
             self.bank = None
 
-    def fill(self, target: torch.Tensor) -> None:
-        """Write a fresh input of shape `shape` into `target` (the judge's view of a slot)."""
+    def fill(self, *targets: torch.Tensor) -> None:
+        """Write fresh inputs of shape `shape` into `targets` (the judge's views of slots)."""
         if self.bank is None:  # permutation, bernoulli, constant: drawn anew
-            target.copy_(draw(self.spec, self.dims, self.dtype, self.rng, self.scale))
+            for target in targets:
+                target.copy_(draw(self.spec, self.dims, self.dtype, self.rng, self.scale))
             return
-        flat = target.view(-1)
-        direct = flat if flat.dtype == self.bank.dtype else torch.empty(self.count, dtype=self.bank.dtype)
         chunks = -(-self.count // CHUNK)
-        starts = self.rng.integers(0, len(self.bank) - min(CHUNK, self.count) + 1, size=(chunks, 2)).tolist()
-        factors = self._factors(chunks)
+        # All draws of all targets at once: one by one they would cost more than the filling of small inputs.
+        last = len(self.bank) - min(CHUNK, self.count)
+        starts = self.rng.integers(0, last + 1, size=(len(targets), chunks, 2)).tolist()
+        factors = self._factors(len(targets) * chunks)
+        for index, target in enumerate(targets):
+            self._mix(target, starts[index], factors[index * chunks: (index + 1) * chunks])
+
+    def _mix(self, target: torch.Tensor, starts: list[list[int]], factors: list[float]) -> None:
+        bank, flat = self.bank, target.view(-1)
+        direct = flat if flat.dtype == bank.dtype else torch.empty(self.count, dtype=bank.dtype)
         for index, (one, other) in enumerate(starts):
-            chunk = direct[index * CHUNK: (index + 1) * CHUNK]
-            size = len(chunk)
-            torch.add(self.bank[one: one + size], self.bank[other: other + size], alpha=factors[index], out=chunk)
+            size = min(CHUNK, self.count - index * CHUNK)
+            chunk = direct.narrow(0, index * CHUNK, size)
+            torch.add(bank.narrow(0, one, size), bank.narrow(0, other, size), alpha=factors[index], out=chunk)
         if self.kind == "normal" and self.mean:
             direct.add_(self.mean)
         elif self.kind == "uniform":
@@ -79,7 +86,7 @@ class Bank:
         if direct is not flat:
             flat.copy_(direct)
 
-    def _factors(self, chunks: int) -> list:
+    def _factors(self, chunks: int) -> list[float]:
         """The factor of the second window of each chunk; sums of uniform windows stay uniform only with factor 1."""
         if self.kind == "normal":
             return (self.rng.uniform(0.5, 1.0, chunks) * (2 * self.rng.integers(0, 2, chunks) - 1)).tolist()

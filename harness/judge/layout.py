@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -55,6 +56,7 @@ class Layout:
         widest = max(self.stride, self.out_stride, 1)
         self.slots = max(1, min(MAX_SLOTS, SLOT_BUDGET // widest))
         self.commit_bytes = align(8 * self.slots * len(self.outputs), 4096)
+        self._views: WeakKeyDictionary[Arena, list[list[torch.Tensor]]] = WeakKeyDictionary()
 
     @property
     def fits(self) -> bool:
@@ -74,15 +76,20 @@ class Layout:
 
     def slot(self, arena: Arena, index: int) -> list[torch.Tensor]:
         """The judge's views of the inputs of call `index`."""
+        views = self._views.setdefault(arena, [])
+        while len(views) <= index:  # making them takes as long as filling small inputs
+            views.append(self._view(arena, len(views)))
+        return views[index]
+
+    def _view(self, arena: Arena, index: int) -> list[torch.Tensor]:
         base = index * self.stride
         return [arena.tensor(dtype, shape, base + offset)
                 for (dtype, shape), offset in zip(self.inputs, self.offsets, strict=True)]
 
     def fill(self, arena: Arena, calls: int) -> None:
         """Write fresh inputs into the first `calls` slots. Every contestant must be frozen."""
-        for index in range(calls):
-            for bank, target in zip(self.banks, self.slot(arena, index), strict=True):
-                bank.fill(target)
+        for input_, bank in enumerate(self.banks):
+            bank.fill(*(self.slot(arena, index)[input_] for index in range(calls)))
 
     def nbytes(self, output: int) -> int:
         """Bytes of one output of one call."""

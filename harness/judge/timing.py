@@ -206,7 +206,8 @@ class Match:
             begun = self.clockwork.add(side if side == CANDIDATE else "opponents", begun)
             if pair > -2:
                 self.blocks.append(Block(instance=instance, pair=pair, side=side, calls=calls, seconds=times[side]))
-        answers = collect(players[CANDIDATE], calls, self._choose(calls))
+        chosen = self._choose(calls)
+        answers = collect(players[CANDIDATE], calls, chosen if pair > -2 else chosen[-1:])
         self.clockwork.add("protocol", begun)
         if pair > -2:
             self.calls += calls

@@ -6,6 +6,7 @@ that wide shapes hide; shapes drawn from the verification range are known to nob
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from harness.spec.verdict import Status, Trial
 
 SMALL = (3, 17)
 DRAWN = 3
+SMALL_ELEMENTS = 1 << 18
 MAX_DRAWN_ELEMENTS = 1 << 22  # of any input of a drawn shape: a trial must not cost more than a timed case
 
 
@@ -106,6 +108,24 @@ def make_layout(task: Task, reference: Reference, dims: dict[str, int], dtype: s
 def judge_call(task: Task, reference: Reference, inputs: list[torch.Tensor], answers: list[torch.Tensor],
                layout: Layout) -> list[comparing.Comparison]:
     """Compare the answers to one call with the oracle; one Comparison per output."""
+    elements = max(tensor.numel() for tensor in (*inputs, *answers))
+    with one_thread() if elements <= SMALL_ELEMENTS else contextlib.nullcontext():
+        return _judge_call(task, reference, inputs, answers, layout)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread: waking a second one takes longer than an operation on a small tensor."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _judge_call(task: Task, reference: Reference, inputs: list[torch.Tensor], answers: list[torch.Tensor],
+                layout: Layout) -> list[comparing.Comparison]:
     oracle = reference.oracle(inputs)
     calibration: list[list[torch.Tensor]] = []
 

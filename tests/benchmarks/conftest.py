@@ -3,6 +3,7 @@
 import pytest
 
 from harness.judge.judge import Judge
+from harness.runs.executor import LocalExecutor
 from harness.spec.content import Content
 
 
@@ -12,6 +13,13 @@ def judge(tmp_path_factory):
     judge.zygote.wait()
     yield judge
     judge.close()
+
+
+@pytest.fixture(scope="session")
+def executor(tmp_path_factory):
+    """The judge as the command line uses it: in a process of its own, with an environment of its own."""
+    with LocalExecutor(cache_dir=tmp_path_factory.mktemp("cache")) as executor:
+        yield executor
 
 
 @pytest.fixture(scope="session")

@@ -49,32 +49,34 @@ def test_start_of_a_contained_contestant(judge, benchmark):
     benchmark.pedantic(start, rounds=20)
     ratio = seconds(import_torch, 5) / benchmark.stats.stats.median
     benchmark.extra_info["times faster than a process that imports torch"] = round(ratio, 1)
-    assert ratio > 10
+    assert ratio > 20
 
 
-def test_screen_of_a_cached_candidate(judge, benchmark):
-    """A screen of a trivial C++ candidate that is built already, against one in a new process that imports torch."""
+def test_screen_of_a_cached_candidate(executor, benchmark):
+    """A screen of a trivial C++ candidate that is built already, against one in a new process that imports torch first:
+    the goal is 5 times faster."""
     request = JudgeRequest(id="bench", task=TRIVIAL, depth="screen", opponents=["eager"],
                            candidate=Candidate(source=DOUBLE, language="cpp"))
-    assert judge.judge(request).status == "ok"
-    benchmark.pedantic(lambda: judge.judge(request), rounds=10)
+    for _ in range(2):  # the first also builds it and starts the opponent
+        assert executor.submit(request).status == "ok"
+    benchmark.pedantic(lambda: executor.submit(request), rounds=20)
     ratio = 1 + seconds(import_torch, 5) / benchmark.stats.stats.median
     benchmark.extra_info["times faster than in a new process"] = round(ratio, 1)
-    assert ratio > 3
+    assert ratio > 4
 
 
-def test_the_judges_own_share_of_a_final(judge, content, benchmark):
+def test_the_judges_own_share_of_a_final(executor, content, benchmark):
     """The harness' share of the wall time of a final, without building, candidate, baselines and oracle."""
     task = content.task("bias_gelu_residual")
     kernel = content.find("solutions/bias_gelu_residual/one_pass.cpp")
     request = JudgeRequest(id="bench", task=task, depth="final", opponents=["eager"], instances=(4, 4),
                            candidate=Candidate(source=kernel.read_text(), language="cpp"))
-    judge.judge(request)
-    result = benchmark.pedantic(lambda: judge.judge(request), rounds=1)
+    executor.submit(request)
+    result = benchmark.pedantic(lambda: executor.submit(request), rounds=1)
     executed = sum(result.phases.get(phase, 0) for phase in ("build", "candidate", "opponents", "oracle"))
     share = 1 - executed / result.wall_s
     benchmark.extra_info["own share of the wall time"] = round(share, 3)
-    assert share < 0.4
+    assert share < 0.3
 
 
 def test_memory_of_the_judge(tmp_path, content, benchmark):

@@ -132,8 +132,9 @@ loop.go = forged
         time.sleep(0.05)
         assert torch.equal(first, collect(player, 1, [0])[0][0])
         seen.append(float(first[0, 0]))
-        settle(player)
-        time.sleep(0.01)
+        player.contestant.thaw()
+        time.sleep(0.1)
+        player.contestant.freeze()
     assert seen[0] < seen[1] < seen[2]  # it did go on when it was let
 
 
@@ -281,8 +282,7 @@ return {"done": n}
 @pytest.mark.parametrize("body, status, words", [
     ("os._exit(3)", "runtime_error", "exit code 3"),
     ("sys.exit(4)", "runtime_error", "exit code 1"),
-    ("os.kill(os.getpid(), 6)", "runtime_error", "killed by SIGABRT"),
-    ("os.kill(os.getpid(), 11)", "runtime_error", "killed by SIGSEGV"),
+    ("os.abort()", "runtime_error", "SIGABRT"),
     ("ctypes.string_at(0)", "runtime_error", "SIGSEGV"),
     ("x.add_(1)", "runtime_error", "inputs are read-only: a kernel must not write into them"),
     ("raise ValueError('no such luck')", "runtime_error", "ValueError: no such luck"),
