@@ -207,7 +207,9 @@ class Match:
             if pair > -2:
                 self.blocks.append(Block(instance=instance, pair=pair, side=side, calls=calls, seconds=times[side]))
         chosen = self._choose(calls)
-        answers = collect(players[CANDIDATE], calls, chosen if pair > -2 else chosen[-1:])
+        if pair == -2:
+            chosen = self.rng.permutation(chosen)[:1].tolist()
+        answers = collect(players[CANDIDATE], calls, chosen)
         self.clockwork.add("protocol", begun)
         if pair > -2:
             self.calls += calls
@@ -296,7 +298,7 @@ class Match:
         noisy = False
         if speedup is not None and self.request.depth == "final":
             noisy = ratio.is_noisy(speedup, self.control(), self.request.half_width)
-        message = why if not noisy else noise_message(speedup, self.control())
+        message = why if not noisy else noise_message(speedup, self.control(), self.request.half_width)
         return CaseResult(
             name=self.case.name, dims=self.case.dims, dtype=self.case.dtype,
             status=Status.noisy if noisy else Status.ok, message=message, errors=merge(self.comparisons),
@@ -369,10 +371,10 @@ def block_length(base: int, pair: int, last: int, rng: random.Random) -> int:
     return calls
 
 
-def noise_message(speedup: Estimate, control: float) -> str:
+def noise_message(speedup: Estimate, control: float, asked: float) -> str:
     """Why a figure is called noisy, and what to do."""
     if abs(control - 1) > ratio.AA_TOLERANCE:
         return (f"the machine is not quiet: eager against itself came out at {control:.3f}; "
                 "stop other work on it and judge again")
-    return (f"the interval stayed at ±{100 * ratio.half_width(speedup):.1f} % after {speedup.n} instances; "
-            "stop other work on the machine and judge again")
+    return (f"the interval stayed at ±{100 * ratio.half_width(speedup):.1f} % after {speedup.n} instances (asked: "
+            f"±{100 * asked:g} %); stop other work on the machine, or allow more instances")

@@ -1,5 +1,9 @@
 """Benchmarks share one judge. Run them by `make bench` on a quiet machine; every figure is a ratio within one run."""
 
+import os
+
+os.environ["GOMP_SPINCOUNT"] = "0"  # as in the judge's own process; before torch is imported
+
 import pytest
 
 from harness.judge.judge import Judge
