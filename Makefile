@@ -13,7 +13,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: env
-	$(BIN)/harness run --agent eager,torch-compile,search,handwritten --suite smoke --budget attempts=6 \
+	$(BIN)/harness run --agent eager,torch-compile,search,handwritten --suite smoke --budget attempts=5 \
 		--half-width 0.08 --instances 4:6 --leaderboard .harness/leaderboard
 
 test: env
