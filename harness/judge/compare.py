@@ -78,8 +78,7 @@ def compare(
     A wrong shape or dtype is a wrong output. Raises UnsupportedComparison for another kind.
     """
     if kind not in ("values", "exact", "quantised"):
-        later = "is not in this version" if kind == "selection" else "does not exist"
-        raise UnsupportedComparison(f"compare: {kind} {later}; use compare: values, exact or quantised")
+        raise UnsupportedComparison(f"compare: {kind} is not a comparison of values; use values, exact or quantised")
     if y.shape != o.shape or y.dtype != dtype:
         return _unlike(y, o, dtype, output)
     if y.numel() == 0:

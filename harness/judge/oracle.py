@@ -37,6 +37,10 @@ class Reference:
                     raise TypeError("references with weights of their own are not judged by this version: "
                                     "make the weights inputs of the task")
             self.call = entry
+            self._scores = getattr(module, "scores", None)
+            if task.compare == "selection" and not callable(self._scores):
+                raise TypeError("compare: selection needs a function `scores` beside it, with the same arguments, that "
+                                "returns what is selected from")
         except Exception as error:
             raise SpecError(f"task {task.name}: the reference {task.reference} cannot be loaded: "
                             f"{type(error).__name__}: {error}") from error
@@ -55,6 +59,17 @@ class Reference:
             raise SpecError(f"task {self.task.name}: the reference returned {len(results)} values, "
                             f"the task declares {self.task.outputs} tensor outputs")
         return [r.contiguous() for r in results]
+
+    def scores(self, inputs: Sequence[torch.Tensor], *, double: bool = False) -> torch.Tensor:
+        """What a selection task selects from, [..., n]: float64 from inputs in float64, or in the inputs' own dtype."""
+        given = [i.double() if double and i.is_floating_point() else i for i in inputs]
+        try:
+            with torch.no_grad():
+                found = self._scores(*given, **self.task.args)
+        except Exception as error:
+            raise SpecError(f"task {self.task.name}: `scores` of the reference {self.task.reference} raised: "
+                            f"{type(error).__name__}: {error}") from error
+        return found.double() if double else found
 
     def oracle(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The same in float64; integer and boolean inputs stay what they are."""

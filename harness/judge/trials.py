@@ -17,6 +17,7 @@ import torch
 from harness.judge import compare as comparing
 from harness.judge.oracle import Reference
 from harness.judge.layout import Layout
+from harness.judge.selection import compare_selection
 from harness.spec.errors import SpecError
 from harness.spec.task import Case, Task
 from harness.spec.verdict import Status, Trial
@@ -126,6 +127,11 @@ def one_thread() -> Iterator[None]:
 
 def _judge_call(task: Task, reference: Reference, inputs: list[torch.Tensor], answers: list[torch.Tensor],
                 layout: Layout) -> list[comparing.Comparison]:
+    if task.compare == "selection":
+        return compare_selection(
+            answers, reference.scores(inputs, double=True), layout.outputs, score_dtype=getattr(torch, layout.dtype),
+            reference=lambda: reference.scores(inputs), tolerance=task.tolerance, precision=task.precision,
+            cap=layout.scale == 1.0)
     oracle = reference.oracle(inputs)
     calibration: list[list[torch.Tensor]] = []
 

@@ -31,6 +31,7 @@ def check(task: Task) -> list[Finding]:
         *_ranges(task),
         *_arguments(task),
         *_hardware(task),
+        *_selection(task),
         *_cost(task),
     ]
 
@@ -226,6 +227,16 @@ def _hardware(task: Task) -> Iterator[Finding]:
                 yield ("hardware", device, "cases", index), f"{name!r} is listed twice"
         if entry.min_capability is not None and not re.fullmatch(r"\d+\.\d+", entry.min_capability):
             yield ("hardware", device, "min_capability"), f"{entry.min_capability!r} must look like \"7.0\""
+
+
+def _selection(task: Task) -> Iterator[Finding]:
+    if task.compare != "selection":
+        return
+    if task.outputs > 2:
+        yield ("outputs",), f"{task.outputs}: a selection returns indices, or values and indices"
+    if task.reference_source and not re.search(r"^(def scores\b|scores\s*=)", task.reference_source, re.MULTILINE):
+        yield ("compare",), ("selection needs a function `scores` in the reference's file, with the reference's arguments, "
+                             "that returns what is selected from: indices are judged by the scores they pick")
 
 
 def _cost(task: Task) -> Iterator[Finding]:

@@ -519,10 +519,10 @@ def test_quantised_outputs_may_be_off_by_one_step_rarely():
     assert not found.ok and found.mismatch.index == [5, 6]
 
 
-@pytest.mark.parametrize("kind, word", [("selection", "is not in this version"), ("typo", "does not exist")])
-def test_other_kinds_are_refused_with_what_to_use(kind, word):
+@pytest.mark.parametrize("kind", ["selection", "typo"])
+def test_other_kinds_are_refused_with_what_to_use(kind):
     o = torch.zeros(2, dtype=torch.float64)
-    with pytest.raises(UnsupportedComparison, match=f"{kind} {word}; use compare: values"):
+    with pytest.raises(UnsupportedComparison, match=f"{kind} is not a comparison of values; use values"):
         compare(o.float(), o, dtype=torch.float32, kind=kind)
 
 
