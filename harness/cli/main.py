@@ -21,6 +21,7 @@ VERBS = {
     "judge": ("harness.cli.judge:judge", "Judge one kernel: is it right, and how fast is it?"),
     "list": ("harness.cli.listing:list_", "List tasks, agents or suites."),
     "show": ("harness.cli.show:show", "Show a task, an agent or a suite in full."),
+    "schema": ("harness.cli.schema:schema", "Print the JSON Schema of a YAML file, for editors: task, suite or agent."),
     "report": ("harness.cli.report:report", "Print the standings of published results."),
     "leaderboard": ("harness.cli.leaderboard:leaderboard", "Build the leaderboard's pages."),
 }

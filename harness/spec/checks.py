@@ -230,11 +230,14 @@ def _hardware(task: Task) -> Iterator[Finding]:
 
 
 def _selection(task: Task) -> Iterator[Finding]:
-    if task.compare != "selection":
-        return
-    if task.outputs > 2:
+    if task.compare == "selection" and task.outputs > 2:
         yield ("outputs",), f"{task.outputs}: a selection returns indices, or values and indices"
-    if task.reference_source and not re.search(r"^(def scores\b|scores\s*=)", task.reference_source, re.MULTILINE):
+
+
+def check_source(task: Task) -> Iterator[Finding]:
+    """What is wrong with a task's reference, as far as its text tells; it is not executed here."""
+    defined = re.search(r"^(def scores\b|scores\s*=)", task.reference_source, re.MULTILINE)
+    if task.compare == "selection" and not defined:
         yield ("compare",), ("selection needs a function `scores` in the reference's file, with the reference's arguments, "
                              "that returns what is selected from: indices are judged by the scores they pick")
 

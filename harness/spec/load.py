@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import ValidationError
 
 from harness.spec.adhoc import dump_task, task_from_parts
-from harness.spec.checks import check
+from harness.spec.checks import check, check_source
 from harness.spec.document import Document, parse_yaml, read_text
 from harness.spec.errors import SpecError, near
 from harness.spec.explain import checked_top, explain
@@ -60,7 +60,11 @@ def parse_task(text: str, file: Path | str, content: Content | None = None) -> T
     if problems:
         raise SpecError.of(problems)
     filled = {"reference_source": source, "reference_entry": entry, "source_file": str(file)}
-    return task.model_copy(update=filled)
+    task = task.model_copy(update=filled)
+    problems = [document.error(where, message) for where, message in check_source(task)]
+    if problems:
+        raise SpecError.of(problems)
+    return task
 
 
 def _folders(file: Path) -> list[Path]:
