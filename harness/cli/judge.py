@@ -50,7 +50,7 @@ POLL_S = 0.3
               help="final: the full protocol. screen: a quick look.")
 @click.option("--half-width", type=Above(0, 1), default=0.03, show_default=True,
               help="95 % interval aimed at, ± relative.")
-@click.option("--instances", type=Span(2), default="8:24", show_default=True, metavar="FIRST:MOST",
+@click.option("--instances", type=Span(2), default="8:24", show_default=True, metavar="FIRST[:MOST]",
               help="Fresh processes of each side in a final: at least FIRST, more until the interval is as narrow.")
 @click.option("--speedup", "bar", type=Above(0), metavar="X",
               help="Fail (exit code 1) unless the speedup is surely above X: the lower end of its interval decides.")
@@ -79,7 +79,7 @@ def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[st
     asked = find_task(content, task, reference, inputs, args)
     selected = check_cases(asked, cases)
     if save_task is not None:
-        save(asked, save_task)
+        save(asked, save_task, pythonpath)
 
     def request() -> JudgeRequest:
         return JudgeRequest(
@@ -133,13 +133,13 @@ def check_cases(task: Task, names: tuple[str, ...]) -> list[str] | None:
     return chosen or None
 
 
-def save(task: Task, path: Path) -> None:
+def save(task: Task, path: Path, pythonpath: tuple[Path, ...] = ()) -> None:
     """Write `task` to a new YAML file. Raises GauntletError rather than overwriting one."""
     from harness.spec.adhoc import dump_task
     from harness.spec.errors import GauntletError
 
     try:
-        text = dump_task(task, beside=path.resolve().parent)
+        text = dump_task(task, beside=path.resolve().parent, pythonpath=[str(p) for p in pythonpath])
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
@@ -181,11 +181,12 @@ def grade(result: JudgeResult, bar: float | None) -> tuple[int, str]:
 
     if result.status == Status.infra_error:
         return INFRASTRUCTURE, ""
+    asked = f"{words.number(bar)}×"
     if result.status != Status.ok:
-        return FAILED_BAR, ""
+        unsure = bar is not None and result.status == Status.noisy
+        return FAILED_BAR, f"bar of {asked}: not surely reached" if unsure else ""
     if bar is None:
         return OK, ""
-    asked = f"{words.number(bar)}×"
     if result.speedup is None:
         return FAILED_BAR, f"bar of {asked}: failed, there is no speed to compare"
     if result.speedup.low >= bar:

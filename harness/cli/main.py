@@ -76,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. `arguments` default to those of the process."""
     from harness.spec.errors import GauntletError
 
+    if arguments is None:
+        end_like_an_interrupt()
     try:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name="harness", standalone_mode=False)
         sys.stdout.flush()
@@ -105,6 +107,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"this should not have happened ({type(error).__name__}: {error})")
         print(f"The details are in {write_crash_log(sys.argv if arguments is None else arguments)}", file=sys.stderr)
         return INFRASTRUCTURE
+
+
+def end_like_an_interrupt() -> None:
+    """Being told to end (SIGTERM, a terminal that closes) is what Ctrl-C is: what was judged is kept, and it is said
+    how to go on. An ignored SIGHUP stays ignored (nohup)."""
+    import signal
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, interrupt)
 
 
 def _complain(message: str) -> None:

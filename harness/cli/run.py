@@ -47,7 +47,7 @@ DEFAULT_ATTEMPTS = 8
               help="Candidates per task that get a final.")
 @click.option("--half-width", type=Above(0, 1), default=0.03, show_default=True,
               help="95 % interval aimed at, ± relative.")
-@click.option("--instances", type=Span(2), default="8:24", show_default=True, metavar="FIRST:MOST",
+@click.option("--instances", type=Span(2), default="8:24", show_default=True, metavar="FIRST[:MOST]",
               help="Fresh processes of each side in a final, until the half-width is reached.")
 @click.option("--depth", type=Near(("final", "screen")), default="final", show_default=True,
               help="screen leaves the finals out: quick, and no score.")

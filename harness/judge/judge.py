@@ -114,10 +114,10 @@ class Session:
         """Build, try, time; stops at the first thing that is wrong."""
         cases = self._cases()
         begun = time.perf_counter()
+        self.reference = Reference(self.task)  # while the zygote still imports: what is wrong with it shows at once
+        begun = self.clockwork.add("oracle", begun)
         self.judge.zygote.wait()
-        begun = self.clockwork.add("zygote", begun)
-        self.reference = Reference(self.task)
-        self.clockwork.add("oracle", begun)
+        self.clockwork.add("zygote", begun)
         if self.request.timed:
             begun = time.perf_counter()
             self.judge.null(self.task)

@@ -42,8 +42,9 @@ class Reference:
                 raise TypeError("compare: selection needs a function `scores` beside it, with the same arguments, that "
                                 "returns what is selected from")
         except Exception as error:
+            hint = ("; name the folder it lies in with --pythonpath" if isinstance(error, ModuleNotFoundError) else "")
             raise SpecError(f"task {task.name}: the reference {task.reference} cannot be loaded: "
-                            f"{type(error).__name__}: {error}") from error
+                            f"{type(error).__name__}: {error}{hint}") from error
 
     def outputs(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The reference's outputs as a list of contiguous tensors, in the dtype of the inputs."""

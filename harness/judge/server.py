@@ -7,10 +7,30 @@ holds no key: it is exec'd by the executor with only what it needs in its enviro
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import socket
 import sys
+import threading
 import traceback
 from pathlib import Path
+
+
+def _end_with(sock: socket.socket) -> None:
+    """End as soon as the executor's end is closed, in the middle of a judgement too: it may have been killed."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(sock, select.POLLRDHUP)
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def end(_number: int, _frame: object) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def main(descriptor: int) -> None:
@@ -20,6 +40,7 @@ def main(descriptor: int) -> None:
     from harness.spec.verdict import JudgeRequest
 
     sock = socket.socket(fileno=descriptor)
+    _end_with(sock)
     lines = sock.makefile("r", encoding="utf-8")
     config = json.loads(lines.readline())
     sys.path[:0] = config["pythonpath"]

@@ -26,7 +26,9 @@ def render_verdict(result: JudgeResult, width: int = 100, color: bool = False) -
     canvas.line(words.headline(result), style)
     canvas.line(f"{visible(result.task)} on {visible(result.device)}, {visible(result.depth)} judgement, "
                 f"{words.duration(result.wall_s)}", "dim")
-    if result.message:
+    if result.message and result.message == result.build_log:  # it follows below, in full
+        canvas.line(visible(next((line for line in result.message.splitlines() if "error" in line), "it did not compile")))
+    elif result.message:
         canvas.line(visible(result.message))
     if _unjudged(result):
         canvas.line("The machine failed, not the candidate: nothing is charged to it. Judge it again.")
@@ -82,7 +84,7 @@ def _trial_table(canvas: Canvas, trials: list[Trial]) -> Table:
             visible(dtype),
             words.right_word(bad.status if bad else Status.ok),
             words.number(max((t.max_abs for t in group if t.max_abs is not None), default=None)),
-            words.number(max((t.worst_ratio for t in group if t.worst_ratio is not None), default=None)),
+            words.share(max((t.worst_ratio for t in group if t.worst_ratio is not None), default=None)),
         ]
         if wide:
             kinds = dict.fromkeys(visible(t.kind) for t in group)
@@ -116,6 +118,8 @@ def _timing(canvas: Canvas, result: JudgeResult) -> None:
                     canvas.line(f"  against {name} {words.speedup(estimate)}")
     for case in timed:
         for note in words.case_notes(case):
+            if case.message and f"case {case.name}: {case.message}" == result.message and case.message in note:
+                continue  # said at the top
             canvas.line(f"{visible(case.name)}: {note}")
 
 

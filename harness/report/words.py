@@ -27,6 +27,11 @@ def number(value: float | int | None, digits: int = 3) -> str:
     return f"{value:.{digits - 1}e}"
 
 
+def share(worst_ratio: float | None) -> str:
+    """An error as a multiple of what is allowed; "beyond" where no bound would have allowed it."""
+    return "beyond" if worst_ratio is not None and worst_ratio >= 1e30 else number(worst_ratio)
+
+
 def ratio(value: float | None) -> str:
     """A ratio of times: ``1.84×``."""
     return DASH if value is None else f"{number(value)}×"
@@ -171,7 +176,9 @@ def headline(result: JudgeResult) -> str:
     """The verdict in one sentence, without its message."""
     text = status_word(result.status)
     if result.speedup is not None:
-        text += f", {speedup(result.speedup)} over the faster of eager and torch.compile"
+        compiled = any(case.vs_compile is not None for case in result.cases)
+        over = "the faster of eager and torch.compile" if compiled or not result.cases else "eager"
+        text += f", {speedup(result.speedup)} over {over}"
         if result.depth == "final":
             text += f", {result.speedup.n} instance{'s' if result.speedup.n != 1 else ''} of each side"
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,10 +175,11 @@ _Dumper.add_representer(
 )
 
 
-def dump_task(task: Task, beside: Path | None = None) -> str:
+def dump_task(task: Task, beside: Path | None = None, pythonpath: Iterable[str] = ()) -> str:
     """`task` as YAML that `parse_task` reads back to the same task; keys at their defaults are left out.
 
-    beside: the folder the text will be saved in; a reference in or below it is then written relative to it.
+    beside: the folder the text will be saved in; a reference in or below it is then written relative to it. pythonpath:
+    what the reference needs to be imported with, which no task says: the comment on how to use it does.
     """
     data = task.model_dump(mode="python", by_alias=True, exclude_defaults=True)
     data.pop("schema", None)
@@ -192,10 +194,11 @@ def dump_task(task: Task, beside: Path | None = None) -> str:
     if "hardware" in data:
         data["hardware"] = {device: _nested(entry) for device, entry in data["hardware"].items()}
     ordered = {"schema": 1, **{key: data[key] for key in _written_order() if key in data}}
+    folders = "".join(f" --pythonpath {shlex.quote(path)}" for path in pythonpath)
     body = yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
     return (
         "# yaml: a task of Kernel Gauntlet. Judge a kernel on it with\n"
-        "#   harness judge KERNEL.py:NAME --task THIS_FILE.yaml\n"
+        f"#   harness judge KERNEL.py:NAME --task THIS_FILE.yaml{folders}\n"
         "# or put it into tasks/ of a folder that holds a gauntlet.toml, and name it by its name.\n" + body
     )
 

@@ -69,6 +69,13 @@ def test_a_bar(harness, as_json, project, script, speedup, bar, code, said):
     assert (found, data["bar"], data["passed"]) == (code, bar, code == 0)
 
 
+def test_a_restless_machine_reaches_no_bar(harness, project, script):
+    script.answer = lambda request: verdict(request, Status.noisy, message="so it was")
+    assert "bar" not in harness("judge", "kernel.py", "--task", "double")[1]
+    code, out, _ = harness("judge", "kernel.py", "--task", "double", "--speedup", 1.2)
+    assert code == 1 and "bar of 1.20×: not surely reached" in out
+
+
 def test_json(as_json, project, script):
     code, data = as_json("judge", "kernel.py", "--task", "double", "--format", "json")
     assert code == 0
@@ -103,6 +110,16 @@ def test_a_reference_instead_of_a_task(harness, project, script):
     assert harness("judge", "k.py:mine", "--task", "saved.yaml")[0] == 0
     code, _, err = harness("judge", "k.py:mine", "--task", "double", "--save-task", "saved.yaml")
     assert code == 2 and "exists already" in err
+
+
+def test_a_saved_task_says_what_it_needs_to_be_judged_with(harness, project, script):
+    (project / "my lib").mkdir()
+    arguments = ["judge", "k.py:mine", "--task", "double", "--save-task"]
+    assert harness(*arguments, "plain.yaml")[0] == 0
+    assert harness(*arguments, "saved.yaml", "--pythonpath", "my lib")[0] == 0
+    first = [(project / name).read_text().splitlines()[1] for name in ("plain.yaml", "saved.yaml")]
+    assert first[0].endswith("--task THIS_FILE.yaml")
+    assert first[1].endswith("--task THIS_FILE.yaml --pythonpath 'my lib'")
 
 
 @pytest.mark.parametrize(

@@ -216,8 +216,10 @@ def test_a_damaged_log_names_its_line(harness, project, script):
     assert code == 2 and "events.jsonl:4: this event log is damaged" in err
 
 
-def test_ctrl_c_in_a_real_process(project):
-    """SIGINT while the judge is at work: 130, the log whole, the hint true."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ended_in_a_real_process(project, number):
+    """Ctrl-C, a scheduler's or a closing terminal's signal while the judge is at work: 130, the log whole, the hint
+    true."""
     program = project / "slow.py"
     program.write_text(
         "import sys, time, types\n"
@@ -238,7 +240,7 @@ def test_ctrl_c_in_a_real_process(project):
     try:
         while (line := process.stderr.readline()) != "now\n":
             assert line, "it ended before it was interrupted"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=30)
     finally:
         process.kill()

@@ -112,6 +112,19 @@ def test_noise_and_machine_failures_are_said():
     assert "not the candidate" in render_verdict(result(status=Status.infra_error), 100)
 
 
+def test_a_compilers_complaint_is_said_once():
+    log = "k.cpp: In function 'int kernel()':\nk.cpp:3:1: error: 'y' was not declared\n    3 | y\n      | ^"
+    text = render_verdict(result(status=Status.compile_error, message=log, build_log=log), 100)
+    assert text.splitlines()[2] == "k.cpp:3:1: error: 'y' was not declared"
+    assert text.count("In function") == 1
+
+
+def test_a_cases_note_is_not_said_twice():
+    case = case_result(status=Status.noisy).model_copy(update={"message": "half-width 9 %"})
+    noisy = result(status=Status.noisy, message="case wide: half-width 9 %", cases=[case])
+    assert render_verdict(noisy, 100).count("half-width 9 %") == 1
+
+
 def test_a_long_log_is_cut_to_its_end():
     log = "\n".join(f"line {i}" for i in range(100))
     text = render_verdict(result(status=Status.compile_error, build_log=log), 100)

@@ -55,6 +55,17 @@ def test_durations(value, text):
     assert words.duration(value) == text
 
 
+def test_an_error_beyond_any_bound_is_no_number():
+    assert (words.share(None), words.share(0.25), words.share(math.inf)) == (words.DASH, "0.250", "beyond")
+    assert words.share(1e300) == "beyond"
+
+
+def test_the_headline_names_what_was_beaten():
+    assert words.headline(result()).count("over the faster of eager and torch.compile") == 1
+    alone = result(cases=[case_result().model_copy(update={"vs_compile": None})])
+    assert " over eager," in words.headline(alone)
+
+
 def test_shapes_are_sorted_into_right_and_wrong():
     def trial(rows, status=Status.ok):
         return Trial(kind="case", case="c", dims={"rows": rows, "cols": 781}, dtype="float32", status=status)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -227,6 +228,27 @@ def test_a_judge_that_is_killed_takes_its_contestants_along(tmp_path):
         assert found.status == Status.wrong_output
         assert JudgeResult.model_validate(json.loads(found.model_dump_json())) == found
     assert wait_for(lambda: not any(map(alive, tree))) and groups_of(last) == []
+
+
+def test_a_judge_whose_executor_is_killed_ends_in_the_middle_of_a_judgement(tmp_path):
+    """kill -9 of the command: the judge notices at once, not when it has judged on."""
+    ours, theirs = socket.socketpair()
+    code = f"from harness.judge.server import main; main({theirs.fileno()})"
+    judge = subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()],
+                             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    theirs.close()
+    config = {"cache": str(tmp_path), "containment": "full", "pythonpath": []}
+    slow = request(MARKED, id="slow").model_copy(update={"limits": Limits(load_s=300)})
+    ours.sendall((json.dumps(config) + "\n" + slow.model_dump_json() + "\n").encode())
+    assert wait_for(lambda: len(marked()) == 2), "the candidate did not start"
+    tree = freeze.descendants(judge.pid)
+    ours.close()
+    try:
+        assert judge.wait(20) == 0
+    finally:
+        judge.kill()
+        judge.wait()
+    assert wait_for(lambda: not any(map(alive, tree))) and groups_of(judge.pid) == []
 
 
 def marked():
