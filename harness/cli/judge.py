@@ -78,8 +78,6 @@ def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[st
     content = discover(root)
     asked = find_task(content, task, reference, inputs, args)
     selected = check_cases(asked, cases)
-    if save_task is not None:
-        save(asked, save_task, pythonpath)
 
     def request() -> JudgeRequest:
         return JudgeRequest(
@@ -97,6 +95,11 @@ def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[st
     first = request()  # a typing error shows before the judge is started
     with make_executor(device, pythonpath) as executor:
         executor.start()
+        if reference is not None:  # while the judge starts
+            asked = tied(asked, content, inputs, args, pythonpath)
+            first = request()
+        if save_task is not None:
+            save(asked, save_task, pythonpath)
         if not watch:
             return _once(executor, first, form, bar)
         return _watch(executor, first, request, split_kernel(kernel)[0], form, bar)
@@ -118,7 +121,17 @@ def find_task(content: Content, task: str | None, reference: str | None, inputs:
         raise GauntletError(f"say what to judge it on, --task NAME or --reference FILE.py:NAME{known}")
     from harness.spec.adhoc import task_from_parts
 
-    return task_from_parts(reference, inputs, args, content=content)
+    return task_from_parts(reference, inputs, args, content=content, together={})
+
+
+def tied(asked: Task, content: Content, inputs: tuple[str, ...], args: tuple[str, ...], pythonpath: tuple[Path, ...]
+         ) -> Task:
+    """The task of --reference with its true dimensions and outputs, which only running the reference tells."""
+    from harness.judge.axes import tie
+    from harness.spec.adhoc import task_from_parts
+
+    together, outputs = tie(asked, pythonpath)
+    return task_from_parts(asked.reference, inputs, args, content=content, together=together, outputs=outputs or 1)
 
 
 def check_cases(task: Task, names: tuple[str, ...]) -> list[str] | None:

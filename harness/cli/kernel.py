@@ -68,16 +68,17 @@ def _python_entry(path: Path, source: str, name: str | None) -> str:
         defined, open_ended = _defined(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError):
         return name or "kernel"  # the judge's verdict on this file is compile_error, with the place
+    callables = sorted(one for one, callable_ in defined.items() if callable_)
     if name is not None:
         if name not in defined and not open_ended:
-            raise GauntletError(f"{path} defines no '{name}'{near(name, defined)}")
+            raise GauntletError(f"{path} defines no '{name}'{near(name, callables or defined)}")
         return name
     for entry in DEFAULT_ENTRIES:
         if entry in defined:
             return entry
     if open_ended:
         return "kernel"
-    public = sorted(one for one, callable_ in defined.items() if callable_ and not one.startswith("_"))
+    public = [one for one in callables if not one.startswith("_")]
     hint = f"name what it defines, e.g. {path}:{public[0]}" if public else "it defines no function at all"
     raise GauntletError(f"{path} defines neither kernel nor ModelNew; {hint}")
 

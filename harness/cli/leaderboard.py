@@ -19,7 +19,10 @@ def leaderboard() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the pages. Default: .harness/leaderboard.")
 @root_option
 def build(results: Path | None, out: Path | None, root: Path | None) -> None:
-    """Build the pages from every record under --results; open index.html in a browser, no server needed."""
+    """Build the pages from all results.
+
+    Every record under --results is on them. Open index.html in a browser; no server is needed.
+    """
     from harness.report.site import build_site
 
     content = discover(root)

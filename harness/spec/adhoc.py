@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from harness.spec.task import Case, InputSpec, Scalar, Task
 if TYPE_CHECKING:
     from harness.spec.content import Content
 
+Axis = tuple[str, int]  # an input's name and the index of its axis
 SMALLEST_DRAWN = 3
 _INPUT = re.compile(r"(?P<name>[^=:]+)=(?P<shape>[^:]*)(?::(?P<dtype>[^:]*))?(?::(?P<range>[^:]*))?")
 
@@ -33,6 +35,8 @@ def task_from_parts(
     name: str | None = None,
     folder: Path | None = None,
     content: Content | None = None,
+    together: Mapping[Axis, Sequence[Axis]] | None = None,
+    outputs: int = 1,
 ) -> Task:
     """A task of one case, for ``harness judge k.py:f --reference ops.py:softmax --input x=4096x4096:f32``.
 
@@ -43,9 +47,12 @@ def task_from_parts(
         the smallest dimension, so that as indices they stay valid at every shape.
     args: ``name=value`` keyword arguments: integer, number, true/false, else text.
 
-    Each distinct extent above 1 becomes one dimension (``d4096``), shared by every axis of that extent: what has to
-    agree still agrees when the judge tries other shapes. All dimensions are dynamic and drawn from 3 up to the extent;
-    whether the reference itself takes other shapes is for the judge to try.
+    together: for (input, index of axis) the axes that must be as long, as `harness.judge.axes.tie` finds them: each
+        such set becomes a dimension (``d4096``, ``d4096b``), and an axis that is not named one of its own. None: each
+        distinct extent above 1 becomes one dimension, shared by every axis of that extent.
+
+    All dimensions are dynamic and drawn from 3 up to the extent; whether the reference itself takes other shapes is for
+    the judge to try.
     The case's dtype is that of the first floating input. Raises SpecError.
     """
     folder = Path.cwd() if folder is None else Path(folder)
@@ -57,11 +64,11 @@ def task_from_parts(
     if doubled:
         raise SpecError(f"input {sorted(doubled)[0]!r} is given twice")
 
-    dims = {f"d{size}": size for _, shape, _, _ in parsed for size in shape if size > 1}
+    named, dims = _dimensions({n: shape for n, shape, _, _ in parsed}, together)
     dtype = next((d for _, _, d, _ in parsed if is_floating(d)), "float32")
     specs = {
         n: InputSpec(
-            shape=[f"d{size}" if size > 1 else 1 for size in shape],
+            shape=[named.get((n, axis), 1) for axis in range(len(shape))],
             dtype=None if given == dtype else given,
             init=_initialiser(n, given, bounds, list(dims)),
         )
@@ -72,6 +79,7 @@ def task_from_parts(
         title=f"{path.name}:{entry}",
         reference=f"{path.resolve()}:{entry}",
         inputs=specs,
+        outputs=outputs,
         args=_arguments(args),
         cases=[Case(name="given", dims=dims, dtype=dtype)],
         verify={dim: (min(SMALLEST_DRAWN, size), size) for dim, size in dims.items()},
@@ -83,6 +91,31 @@ def task_from_parts(
     if findings:
         raise SpecError("; ".join(message for _, message in findings))
     return task
+
+
+def _dimensions(shapes: Mapping[str, Sequence[int]], together: Mapping[Axis, Sequence[Axis]] | None
+                ) -> tuple[dict[Axis, str], dict[str, int]]:
+    """The dimension of every axis above 1, and every dimension's extent."""
+    named: dict[Axis, str] = {}
+    dims: dict[str, int] = {}
+    for name, shape in shapes.items():
+        for index, size in enumerate(shape):
+            axis = (name, index)
+            if size == 1 or axis in named:
+                continue
+            if together is None:
+                dim = f"d{size}"
+            else:
+                dim = next(d for d in (f"d{size}{suffix}" for suffix in _suffixes()) if d not in dims)
+            dims[dim] = size
+            named.update(dict.fromkeys((axis, *(together or {}).get(axis, ())), dim))
+    return named, dims
+
+
+def _suffixes() -> Iterator[str]:
+    yield ""
+    for length in itertools.count(1):
+        yield from map("".join, itertools.product("bcdefghijklmnopqrstuvwxyz", repeat=length))
 
 
 def _input(text: str) -> tuple[str, list[int], str, str | None]:
