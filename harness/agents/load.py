@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from harness.agents.config import AgentConfig, AgentError, AgentSpec, parse_spec, read_config, split_specs
 from harness.agents.protocol import Agent
+from harness.spec.document import MAX_BYTES, read_regular
 from harness.spec.errors import GauntletError, near
 
 __all__ = ["LoadedAgent", "load_agent", "load_agents", "parse_spec", "split_specs"]
@@ -141,7 +142,7 @@ def _import(path: Path) -> ModuleType:
     """The module in `path`, under a name of its own (two files called search.py do not meet), once per content."""
     path = path.resolve()
     try:
-        source = path.read_bytes()
+        source = read_regular(path, MAX_BYTES)
     except OSError as error:
         raise AgentError(f"{path} cannot be read: {error.strerror or error}") from None
     digest = hashlib.sha256(str(path).encode() + b"\0" + source).hexdigest()[:12]

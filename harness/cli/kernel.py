@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.agents.kernel_file import header
 from harness.spec.candidate import MAX_SOURCE_BYTES, Candidate
+from harness.spec.document import read_regular
 from harness.spec.errors import GauntletError, near
 
 LANGUAGES = {".py": "python", ".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp"}
@@ -48,7 +49,7 @@ def load_kernel(text: str) -> Candidate:
 
 def _read(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_SOURCE_BYTES + 1)
     except FileNotFoundError:
         folder = path.parent
         others = [p.name for p in folder.iterdir() if p.suffix in LANGUAGES] if folder.is_dir() else []
@@ -56,7 +57,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise GauntletError(f"cannot read {path}: {error.strerror}") from None
     if len(data) > MAX_SOURCE_BYTES:
-        raise GauntletError(f"{path}: {len(data)} bytes; a candidate has at most {MAX_SOURCE_BYTES}")
+        raise GauntletError(f"{path} is larger than a candidate may be: {MAX_SOURCE_BYTES} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

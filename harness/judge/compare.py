@@ -167,7 +167,7 @@ def _scan_block(
     if all_representable and math.isfinite(norm):
         ratio = d / t
     else:
-        ratio = _ratio_with_non_finite(y, o, d, t)
+        ratio = ratio_with_non_finite(y, o, d, t)
         measured = torch.isfinite(y) & bounds.representable(o, y.dtype)
         d, size = torch.where(measured, d, 0.0), torch.where(measured, size, 0.0)
         norm = float(torch.linalg.vector_norm(d))
@@ -189,7 +189,7 @@ def _scan_block(
     scan.excess_square += float(torch.linalg.vector_norm(d.sub_(half_ulp).clamp_(min=0))) ** 2
 
 
-def _ratio_with_non_finite(y: torch.Tensor, o: torch.Tensor, d: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+def ratio_with_non_finite(y: torch.Tensor, o: torch.Tensor, d: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """|y − o|/T where inf or NaN occur: patterns must agree, except within T of the dtype's largest value.
 
     A pair that is not finite on both sides counts as 0 or MAX_RATIO.

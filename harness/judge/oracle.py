@@ -12,8 +12,13 @@ from collections.abc import Sequence
 
 import torch
 
+from harness.judge.watch import inside_reference
 from harness.spec.errors import SpecError
 from harness.spec.task import Task
+
+
+# The judge has no terminal: an interrupt in its process is the reference's own.
+_RAISED = (Exception, SystemExit, KeyboardInterrupt)
 
 
 class Reference:
@@ -29,10 +34,12 @@ class Reference:
         module.__file__ = task.source_file or name
         sys.modules[name] = module
         try:
-            exec(compile(task.reference_source, f"<reference of {task.name}>", "exec"), module.__dict__)
-            entry = getattr(module, task.reference_entry)
-            if isinstance(entry, type):
-                entry = entry(*getattr(module, "get_init_inputs", list)()).eval()
+            with inside_reference():
+                exec(compile(task.reference_source, f"<reference of {task.name}>", "exec"), module.__dict__)
+                entry = getattr(module, task.reference_entry)
+                if isinstance(entry, type):
+                    entry = entry(*getattr(module, "get_init_inputs", list)()).eval()
+            if isinstance(getattr(module, task.reference_entry), type):
                 if next(iter(entry.state_dict()), None) is not None:
                     raise TypeError("references with weights of their own are not judged by this version: "
                                     "make the weights inputs of the task")
@@ -41,33 +48,39 @@ class Reference:
             if task.compare == "selection" and not callable(self._scores):
                 raise TypeError("compare: selection needs a function `scores` beside it, with the same arguments, that "
                                 "returns what is selected from")
-        except Exception as error:
+        except _RAISED as error:
             hint = ("; name the folder it lies in with --pythonpath" if isinstance(error, ModuleNotFoundError) else "")
             raise SpecError(f"task {task.name}: the reference {task.reference} cannot be loaded: "
                             f"{type(error).__name__}: {error}{hint}") from error
 
     def outputs(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The reference's outputs as a list of contiguous tensors, in the dtype of the inputs."""
+        before = [tensor._version for tensor in inputs]
         try:
-            with torch.no_grad():
+            with torch.no_grad(), inside_reference():
                 result = self.call(*inputs, **self.task.args)
-        except Exception as error:
+        except _RAISED as error:
             shapes = ", ".join(f"{name}={list(t.shape)}" for name, t in zip(self.task.inputs, inputs, strict=True))
             raise SpecError(f"task {self.task.name}: the reference {self.task.reference} raised on {shapes}: "
                             f"{type(error).__name__}: {error}") from error
+        for name, tensor, version in zip(self.task.inputs, inputs, before, strict=True):
+            if tensor._version != version:
+                raise SpecError(f"task {self.task.name}: the reference {self.task.reference} writes into its input {name}, "
+                                "so that its answer would not be that to the inputs given; let it work on a clone")
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if len(results) != self.task.outputs or not all(isinstance(r, torch.Tensor) for r in results):
-            raise SpecError(f"task {self.task.name}: the reference returned {len(results)} values, "
-                            f"the task declares {self.task.outputs} tensor outputs")
+            found = ", ".join("a tensor" if isinstance(r, torch.Tensor) else type(r).__name__ for r in results) or "nothing"
+            raise SpecError(f"task {self.task.name}: the reference {self.task.reference} returned {found}; the task declares "
+                            f"{self.task.outputs} tensor{'s' if self.task.outputs > 1 else ''} (`outputs`)")
         return [r.contiguous() for r in results]
 
     def scores(self, inputs: Sequence[torch.Tensor], *, double: bool = False) -> torch.Tensor:
         """What a selection task selects from, [..., n]: float64 from inputs in float64, or in the inputs' own dtype."""
         given = [i.double() if double and i.is_floating_point() else i for i in inputs]
         try:
-            with torch.no_grad():
+            with torch.no_grad(), inside_reference():
                 found = self._scores(*given, **self.task.args)
-        except Exception as error:
+        except _RAISED as error:
             raise SpecError(f"task {self.task.name}: `scores` of the reference {self.task.reference} raised: "
                             f"{type(error).__name__}: {error}") from error
         return found.double() if double else found

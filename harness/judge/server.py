@@ -17,6 +17,10 @@ import traceback
 from pathlib import Path
 
 
+class _Ended(BaseException):
+    """The process is to end. Not SystemExit, which a reference may raise."""
+
+
 def _end_with(sock: socket.socket) -> None:
     """End as soon as the executor's end is closed, in the middle of a judgement too: it may have been killed."""
 
@@ -27,20 +31,23 @@ def _end_with(sock: socket.socket) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     def end(_number: int, _frame: object) -> None:
-        raise SystemExit(0)
+        raise _Ended
 
     signal.signal(signal.SIGTERM, end)
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(descriptor: int) -> None:
-    """Serve until the executor closes its end."""
+def main(descriptor: int, page: int | None = None, reference_s: float = 120.0) -> None:
+    """Serve until the executor closes its end. page, reference_s: as for `harness.judge.watch.attach`."""
+    from harness.judge import watch
     from harness.judge.judge import Judge
     from harness.spec.errors import GauntletError
     from harness.spec.verdict import JudgeRequest
 
     sock = socket.socket(fileno=descriptor)
     _end_with(sock)
+    if page is not None:
+        watch.attach(page, reference_s)
     lines = sock.makefile("r", encoding="utf-8")
     config = json.loads(lines.readline())
     sys.path[:0] = config["pythonpath"]
@@ -52,13 +59,14 @@ def main(descriptor: int) -> None:
                 reply = {"result": judge.judge(JudgeRequest.model_validate_json(line)).model_dump(mode="json")}
             except GauntletError as error:
                 reply = {"usage": str(error)}
-            except Exception as error:
+            except (Exception, KeyboardInterrupt) as error:
                 reply = {"fault": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
             sock.sendall((json.dumps(reply) + "\n").encode())
-    except (BrokenPipeError, ConnectionResetError):
+    except (BrokenPipeError, ConnectionResetError, _Ended):
         return  # the executor is gone, interrupted perhaps: nobody is left to answer
     except GauntletError as error:
         sock.sendall((json.dumps({"usage": str(error)}) + "\n").encode())
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing interrupts clearing away
         if judge is not None:
             judge.close()

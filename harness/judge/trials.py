@@ -75,12 +75,12 @@ def scales(task: Task) -> list[float]:
     return sorted(set.intersection(*allowed)) if allowed else [1.0]
 
 
-def shrink(task: Task, dims: dict[str, int], dtype: str) -> dict[str, int]:
-    """Halve the largest drawn dimension until no input is larger than a trial may be."""
+def shrink(task: Task, dims: dict[str, int], dtype: str, most: int = MAX_DRAWN_ELEMENTS) -> dict[str, int]:
+    """Halve the largest drawn dimension until no input has more than `most` elements, as a drawn trial may not."""
     from harness.judge.fill import torch_shape
 
     dims = dict(dims)
-    while max((math.prod(torch_shape(s, dims, dtype)[1]) for s in task.inputs.values()), default=0) > MAX_DRAWN_ELEMENTS:
+    while max((math.prod(torch_shape(s, dims, dtype)[1]) for s in task.inputs.values()), default=0) > most:
         able = {d: v for d, v in dims.items() if d in task.verify and v // 2 >= task.verify[d][0]}
         if not able:
             break

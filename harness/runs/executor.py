@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from harness.judge import watch
 from harness.spec.errors import GauntletError
 from harness.spec.verdict import JudgeRequest, JudgeResult, Status
 
@@ -30,16 +32,17 @@ class LocalExecutor:
     """Starts the judge on the first request, restarts it after a crash; a context manager.
 
     device: only "cpu" in this version. pythonpath: import folders for references. containment: auto, full or none.
+    reference_s: seconds that one call of a reference may take before its task is refused.
     """
 
     def __init__(self, device: str = "cpu", cache_dir: Path | None = None, containment: str = "auto",
-                 pythonpath: list[str] = ()):
+                 pythonpath: list[str] = (), reference_s: float = watch.REFERENCE_S):
         if device != "cpu":
             raise GauntletError(f"device {device!r} cannot be judged on by this version; use --device cpu")
         if sys.platform != "linux":
             raise GauntletError("judging needs Linux (namespaces, sealed memory); on other systems use a Linux "
                                 "container or virtual machine")
-        self.device, self.containment = device, containment
+        self.device, self.containment, self.reference_s = device, containment, reference_s
         self.cache = Path(cache_dir) if cache_dir else default_cache()
         self.pythonpath = [str(Path(p).resolve()) for p in pythonpath]
         self._process: subprocess.Popen | None = None
@@ -55,13 +58,16 @@ class LocalExecutor:
         if self._process is not None and self._process.poll() is None:
             return
         ours, theirs = socket.socketpair()
+        page, self._page = watch.make_page()
         code = (f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; "
-                f"from harness.judge.server import main; main({theirs.fileno()})")
+                f"from harness.judge.server import main; main({theirs.fileno()}, {page}, {self.reference_s})")
         root = str(Path(__file__).resolve().parents[2])
         environment = {**{k: os.environ[k] for k in _KEPT if k in os.environ}, **_ENVIRONMENT}
-        self._process = subprocess.Popen([sys.executable, "-c", code], env=environment, pass_fds=(theirs.fileno(),),
-                                         stdin=subprocess.DEVNULL, cwd=root, start_new_session=True)
+        self._process = subprocess.Popen([sys.executable, "-c", code], env=environment,
+                                         pass_fds=(theirs.fileno(), page), stdin=subprocess.DEVNULL, cwd=root,
+                                         start_new_session=True)
         theirs.close()
+        os.close(page)
         self._socket = ours
         self._lines = ours.makefile("r", encoding="utf-8")
         config = {"cache": str(self.cache), "containment": self.containment, "pythonpath": self.pythonpath}
@@ -84,6 +90,8 @@ class LocalExecutor:
         if not line.endswith("\n"):
             code = self._process.wait()
             self._stop()
+            if watch.was_inside_reference(self._page):
+                raise GauntletError(_reference_failed(request, code, self.reference_s))
             return self._fault(request, f"the judge's process ended unexpectedly (exit code {code})")
         reply = json.loads(line)
         if "usage" in reply:
@@ -118,3 +126,15 @@ class LocalExecutor:
         return JudgeResult(id=request.id, status=Status.infra_error, message=message, depth=request.depth,
                            device=request.device, task=request.task.name, task_hash=request.task.content_hash,
                            candidate_hash=request.candidate.hash, output_tail=trace[-8000:])
+
+
+def _reference_failed(request: JudgeRequest, code: int, seconds: float) -> str:
+    """What to say of a reference in which the judge's process ended with `code`."""
+    if code == -signal.SIGALRM:
+        what = f"did not return within {seconds:g} s"
+    elif code < 0:
+        what = f"ended the judge's process (killed by {signal.Signals(-code).name})"
+    else:
+        what = f"ended the judge's process (exit code {code})"
+    task = request.task
+    return f"task {task.name}: the reference {task.reference} {what}; it must return tensors, or raise"

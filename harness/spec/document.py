@@ -6,7 +6,10 @@ keys, tags that name types, merge keys and documents that expand without bound a
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,11 +77,20 @@ def dotted(where: Location) -> str:
     return text
 
 
+def read_regular(path: Path, limit: int) -> bytes:
+    """The first `limit` bytes of a file. Raises OSError, also for a pipe or a device, which might never end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(kind) else "not a regular file")
+        return stream.read(limit)
+
+
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file. Raises SpecError when it cannot be read, is larger than `limit` bytes or not UTF-8."""
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read(limit + 1)
+        raw = read_regular(path, limit + 1)
     except OSError as error:
         raise SpecError(f"cannot be read: {error.strerror or error}", path) from None
     if len(raw) > limit:

@@ -195,7 +195,7 @@ def test_the_wrong_number_of_answers(loop, arenas, answer, number):
 def test_a_source_that_does_not_load(loop, source, status, words):
     with pytest.raises(Exception) as raised:
         load(loop, source)
-    report = worker.failure(raised.value)
+    report = worker.failure(raised.value, os.getpid())
     assert report["error"] == status and words in report["message"]
 
 
@@ -203,7 +203,7 @@ def test_a_failure_carries_its_trace():
     try:
         {}["key"]
     except KeyError as error:
-        report = worker.failure(error)
+        report = worker.failure(error, os.getpid())
     assert report["message"] == "KeyError: 'key'" and "test_worker.py" in report["trace"]
 
 

@@ -281,7 +281,8 @@ return {"done": n}
 
 @pytest.mark.parametrize("body, status, words", [
     ("os._exit(3)", "runtime_error", "exit code 3"),
-    ("sys.exit(4)", "runtime_error", "exit code 1"),
+    ("sys.exit(4)", "runtime_error", "SystemExit: 4"),
+    ("raise KeyboardInterrupt", "runtime_error", "KeyboardInterrupt"),
     ("os.abort()", "runtime_error", "SIGABRT"),
     ("ctypes.string_at(0)", "runtime_error", "SIGSEGV"),
     ("x.add_(1)", "runtime_error", "inputs are read-only: a kernel must not write into them"),

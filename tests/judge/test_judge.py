@@ -33,7 +33,9 @@ QUICK = TIGHT.model_copy(update={"build_s": 0.5, "load_s": 1.0, "call_s": 0.3})
     ("def kernel(x, factor=2.0:\n", "compile_error", "line 1"),
     ("def other(x):\n    return x\n", "compile_error", "the source defines no 'kernel'; it defines other"),
     ("import nowhere_to_be_found\n", "runtime_error", "No module named 'nowhere_to_be_found'"),
-    ("raise SystemExit\n", "runtime_error", "ended during 'loading the candidate'"),
+    ("raise SystemExit\n", "runtime_error", "SystemExit"),
+    ("import os\nif os.fork() == 0:\n    raise SystemExit\nos.wait()\ndef kernel(x, factor=2.0):\n    return 0\n",
+     "wrong_output", "output 0 is a int"),  # only the process that was asked answers
     ("def kernel(x, factor=2.0):\n    return None\n", "wrong_output", "output 0 is a NoneType"),
     ("def kernel(x, factor=2.0):\n    return (x * factor + 1).double()\n", "wrong_output",
      "at 6×40 float32: output 0 has dtype float64, expected float32"),

@@ -75,16 +75,35 @@ def test_a_reference_that_raises_names_the_shapes():
 
 
 @pytest.mark.parametrize("answer, outputs, words", [
-    ("(x, x)", 1, "returned 2 values, the task declares 1"),
-    ("x", 2, "returned 1 values, the task declares 2"),
-    ("x.tolist()", 4, "returned 4 values"),
-    ("None", 1, "returned 1 values"),
-    ("3.0", 1, "returned 1 values"),
+    ("(x, x)", 1, "returned a tensor, a tensor; the task declares 1 tensor "),
+    ("x", 2, "returned a tensor; the task declares 2 tensors"),
+    ("x.tolist()", 4, "returned float, float, float, float; the task declares 4"),
+    ("None", 1, "returned NoneType; the task declares 1"),
+    ("()", 1, "returned nothing; the task declares 1"),
+    ("3.0", 1, "returned float"),
 ])
 def test_a_reference_that_returns_something_else(answer, outputs, words):
     reference = Reference(make_task(f"def f(x):\n    return {answer}\n", "f", outputs=outputs))
     with pytest.raises(SpecError, match=words):
         reference.outputs([torch.ones(4)])
+
+
+@pytest.mark.parametrize("body", ["x.mul_(2)", "x[0] = 1", "torch.relu_(x)", "torch.add(x, 1, out=x)"])
+def test_a_reference_that_writes_into_its_input_is_refused(body):
+    """Its answer would be that to other inputs than the kernels get."""
+    reference = Reference(make_task(f"import torch\ndef f(x):\n    {body}\n    return x + 1\n", "f"))
+    with pytest.raises(SpecError, match="affine.py:affine writes into its input x"):
+        reference.outputs([torch.ones(4)])
+    reference = Reference(make_task(f"import torch\ndef f(x):\n    x = x.clone()\n    {body}\n    return x\n", "f"))
+    assert reference.outputs([torch.zeros(4)])[0].shape == (4,)
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt"])
+def test_a_reference_that_exits_has_raised(kind):
+    with pytest.raises(SpecError, match=f"cannot be loaded: {kind}: 3"):
+        Reference(make_task(f"raise {kind}(3)\n", "f"))
+    with pytest.raises(SpecError, match=rf"raised on x=\[1\]: {kind}: 3"):
+        Reference(make_task(f"def f(x):\n    raise {kind}(3)\n", "f")).outputs([torch.ones(1)])
 
 
 def test_references_of_two_tasks_do_not_share_names():

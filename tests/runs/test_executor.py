@@ -230,6 +230,23 @@ def test_a_judge_that_is_killed_takes_its_contestants_along(tmp_path):
     assert wait_for(lambda: not any(map(alive, tree))) and groups_of(last) == []
 
 
+@pytest.mark.parametrize("body, words", [
+    ("import time; time.sleep(60)", "did not return within 0.5 s"),
+    ("import os; os._exit(0)", r"ended the judge's process \(exit code 0\)"),
+    ("import ctypes; ctypes.string_at(0)", r"ended the judge's process \(killed by SIGSEGV\)"),
+])
+def test_what_a_reference_does_to_the_judge_is_said_of_the_task(tmp_path, body, words):
+    """Not of the machine, which would be tried again, nor of the candidate."""
+    wrong = TASK.model_copy(update={"reference_source": f"def double(x):\n    {body}\n"})
+    with LocalExecutor(cache_dir=tmp_path, reference_s=0.5) as executor:
+        executor.start()
+        judge = executor._process.pid
+        with pytest.raises(GauntletError, match=f"task double: the reference d.py:double {words}"):
+            executor.submit(request(task=wrong))
+        tree = freeze.descendants(judge)
+    assert wait_for(lambda: not any(map(alive, [judge, *tree])))
+
+
 def test_a_judge_whose_executor_is_killed_ends_in_the_middle_of_a_judgement(tmp_path):
     """kill -9 of the command: the judge notices at once, not when it has judged on."""
     ours, theirs = socket.socketpair()

@@ -1,6 +1,7 @@
 """The YAML reader: exact lines, a small schema, and refusal of everything that can bite."""
 
 import math
+import os
 
 import pytest
 from hypothesis import given
@@ -94,6 +95,14 @@ def test_read_text_says_where_it_is_not_utf8(tmp_path):
     assert error.value.line == 3
     with pytest.raises(SpecError, match="cannot be read: No such file"):
         read_text(tmp_path / "missing")
+
+
+def test_what_might_never_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in ((tmp_path / "pipe", "not a regular file"), ("/dev/zero", "not a regular file"),
+                        (tmp_path, "Is a directory")):
+        with pytest.raises(SpecError, match=f"cannot be read: {words}"):
+            read_text(path)
 
 
 @given(st.text(max_size=60))
