@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from harness.spec.verdict import JudgeRequest, JudgeResult
 
 POLL_S = 0.3
+TIE_S = 120.0  # for some 2^8 runs of the reference at 48 and less along every axis
 
 
 @click.command()
@@ -57,13 +58,15 @@ POLL_S = 0.3
 @click.option("--no-compile-opponent", is_flag=True, help="Time against eager only, not torch.compile.")
 @device_option
 @click.option("--watch", is_flag=True, help="Judge again whenever the file changes; Ctrl-C ends.")
+@click.option("--no-validate", is_flag=True,
+              help="Judge on a task of your own without checking first that it can tell right from wrong.")
 @click.option("--save-task", type=click.Path(path_type=Path, dir_okay=False), help="Write the task as YAML, to keep.")
 @root_option
 @format_option("table", "json")
 def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[str, ...], args: tuple[str, ...],
           pythonpath: tuple[Path, ...], cases: tuple[str, ...], depth: str, half_width: float,
           instances: tuple[int, int], bar: float | None, no_compile_opponent: bool, device: str, watch: bool,
-          save_task: Path | None, root: Path | None, form: str) -> int:
+          no_validate: bool, save_task: Path | None, root: Path | None, form: str) -> int:
     """Judge one kernel: is it right, and how fast is it?
 
     KERNEL is file.py, file.py:name, file.cpp or file.cpp:name; without a name it is `kernel`, or `ModelNew`.
@@ -98,6 +101,8 @@ def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[st
         if reference is not None:  # while the judge starts
             asked = tied(asked, content, inputs, args, pythonpath)
             first = request()
+        if not no_validate:
+            check_task(asked, device, pythonpath)
         if save_task is not None:
             save(asked, save_task, pythonpath)
         if not watch:
@@ -127,11 +132,32 @@ def find_task(content: Content, task: str | None, reference: str | None, inputs:
 def tied(asked: Task, content: Content, inputs: tuple[str, ...], args: tuple[str, ...], pythonpath: tuple[Path, ...]
          ) -> Task:
     """The task of --reference with its true dimensions and outputs, which only running the reference tells."""
-    from harness.judge.axes import tie
+    from harness.runs.expendable import call
     from harness.spec.adhoc import task_from_parts
 
-    together, outputs = tie(asked, pythonpath)
-    return task_from_parts(asked.reference, inputs, args, content=content, together=together, outputs=outputs or 1)
+    found = call("harness.judge.axes:tie_json", {"task": asked.model_dump(mode="json", by_alias=True)}, seconds=TIE_S,
+                 what=f"the reference {asked.reference}", pythonpath=pythonpath)
+    together = {(name, axis): [(other, index) for other, index in others] for (name, axis), others in found["together"]}
+    return task_from_parts(asked.reference, inputs, args, content=content, together=together,
+                           outputs=found["outputs"] or 1)
+
+
+def check_task(task: Task, device: str, pythonpath: tuple[Path, ...]) -> None:
+    """Once for each new task: whether verdicts on it mean anything. Raises GauntletError."""
+    from harness.cli.progress import working
+    from harness.runs.environment import default_cache
+    from harness.runs.lease import DeviceLease
+    from harness.runs.validation import InvalidTask, ensure_valid
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    try:
+        with working(f"checking task {task.name}"):
+            ensure_valid([task], default_cache(), device=device, pythonpath=pythonpath, tell=tell,
+                         lease=DeviceLease(device, "harness judge"))
+    except InvalidTask as error:
+        raise InvalidTask(f"{error}\nto judge on it all the same: --no-validate") from None
 
 
 def check_cases(task: Task, names: tuple[str, ...]) -> list[str] | None:

@@ -19,6 +19,7 @@ from harness.cli.exit_codes import INFRASTRUCTURE, INTERRUPTED, OK, USAGE
 VERBS = {
     "run": ("harness.cli.run:run", "Let agents compete on tasks and publish the record."),
     "judge": ("harness.cli.judge:judge", "Judge one kernel: is it right, and how fast is it?"),
+    "validate": ("harness.cli.validate:validate", "Check that tasks can tell right from wrong."),
     "list": ("harness.cli.listing:list_", "List tasks, agents or suites."),
     "show": ("harness.cli.show:show", "Show a task, an agent or a suite in full."),
     "schema": ("harness.cli.schema:schema", "Print the JSON Schema of a YAML file, for editors: task, suite or agent."),

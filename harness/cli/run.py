@@ -209,6 +209,19 @@ def load(config: RunConfig, content: Content) -> dict[str, LoadedAgent]:
     return agents
 
 
+def check_tasks(config: RunConfig) -> None:
+    """Once for each task that is not shipped: raises GauntletError unless it can tell right from wrong."""
+    from harness.runs.environment import default_cache
+    from harness.runs.lease import DeviceLease
+    from harness.runs.validation import ensure_valid
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    ensure_valid(config.tasks, default_cache(), device=config.device, tell=tell,
+                 lease=DeviceLease(config.device, "harness run"))
+
+
 def _carry_out(log: EventLog, config: RunConfig, agents: dict[str, LoadedAgent], content: Content, root: Path | None,
                results: Path | None, leaderboard: Path | None, form: str) -> int:
     from harness.cli.progress import progress
@@ -223,6 +236,8 @@ def _carry_out(log: EventLog, config: RunConfig, agents: dict[str, LoadedAgent],
     print(f"run {log.run_id}: {counted(config)} on {config.device}", file=sys.stderr)
     if before and before.finished:
         return _conclude(before, log.run_id, content, results, leaderboard, form)
+    if before is None:
+        check_tasks(config)
     try:
         with progress(config, done) as observer, make_executor(config.device) as executor:
             executor.start()

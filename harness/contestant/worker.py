@@ -98,6 +98,18 @@ def failure(error: BaseException, own: int) -> dict:
             "message": f"{type(error).__name__}: {error}"[:1000], "trace": text}
 
 
+def unpack(archive: tarfile.TarFile, folder: str) -> None:
+    """Extract below `folder`. Raises TarError for a member that would lie elsewhere or is no plain file or folder."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    for member in archive.getmembers():  # Python before 3.10.12 and 3.11.4 has no filters
+        parts = member.name.split("/")
+        if not (member.isfile() or member.isdir()) or parts[0] == "" or ".." in parts:
+            raise tarfile.TarError(f"{member.name!r} does not belong into a cache")
+    archive.extractall(folder)
+
+
 class Loop:
     """State of one contestant: the candidate's callable and the slots of the present layout."""
 
@@ -148,9 +160,7 @@ class Loop:
         else:
             if fds:
                 with os.fdopen(fds[0], "rb") as file, tarfile.open(fileobj=file) as archive:
-                    # the argument came with 3.10.12 and 3.11.4; what is unpacked is this contestant's own in any case
-                    options = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-                    archive.extractall(os.path.join(self.scratch, "cache"), **options)
+                    unpack(archive, os.path.join(self.scratch, "cache"))
             self.kernel = self._load_python(message)
         gc.disable()
         return {"loaded": True}

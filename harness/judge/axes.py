@@ -6,11 +6,9 @@ they were taken as one, and a matrix product could not be called if they never w
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +24,7 @@ SMALL = 48  # divisible by what references tend to divide by, as its half is
 SEED = 5
 
 
-def tie(task: Task, pythonpath: Sequence[str | Path] = ()) -> tuple[dict[Axis, list[Axis]], int | None]:
+def tie(task: Task) -> tuple[dict[Axis, list[Axis]], int | None]:
     """For each axis the axes that must be as long as it is, itself among them; and the number of outputs.
 
     task: one case, every axis a dimension of its own; axes of different extents in the case are never tied.
@@ -36,26 +34,33 @@ def tie(task: Task, pythonpath: Sequence[str | Path] = ()) -> tuple[dict[Axis, l
     cannot be loaded.
     """
     case = task.cases[0]
-    axes = [((name, i), dim) for name, spec in task.inputs.items() for i, dim in enumerate(spec.shape) if dim in case.dims]
+    axes = [((name, i), dim) for name, spec in task.inputs.items()
+            for i, dim in enumerate(spec.shape) if dim in case.dims]
     together: dict[Axis, list[Axis]] = {}
     by_extent: dict[int, list[tuple[Axis, str]]] = {}
     for axis, dim in axes:
         by_extent.setdefault(case.dims[dim], []).append((axis, dim))
-    with _imports_from(pythonpath), contextlib.redirect_stdout(sys.stderr):
-        reference = Reference(task)
-        small = {dim: min(size, SMALL) for dim, size in case.dims.items()}
-        outputs = _outputs(reference, task, small)
-        for extent, group in by_extent.items():
-            names = [axis for axis, _ in group]
-            if outputs is None or extent < 4 or not 1 < len(group) <= MOST_AXES:  # halves of 1 would be broadcast
-                together.update(dict.fromkeys(names, names))
-                continue
-            movable = [chosen for chosen in _bipartitions(group)
-                       if _outputs(reference, task, {**small, **{dim: small[dim] // 2 for _, dim in chosen}}) is not None]
-            sides = [{axis for axis, _ in chosen} for chosen in movable]
-            for a in names:
-                together[a] = [b for b in names if all((a in side) == (b in side) for side in sides)]
+    reference = Reference(task)
+    small = {dim: min(size, SMALL) for dim, size in case.dims.items()}
+    outputs = _outputs(reference, task, small)
+    for extent, group in by_extent.items():
+        names = [axis for axis, _ in group]
+        if outputs is None or extent < 4 or not 1 < len(group) <= MOST_AXES:  # halves of 1 would be broadcast
+            together.update(dict.fromkeys(names, names))
+            continue
+        movable = [chosen for chosen in _bipartitions(group)
+                   if _outputs(reference, task, {**small, **{dim: small[dim] // 2 for _, dim in chosen}}) is not None]
+        sides = [{axis for axis, _ in chosen} for chosen in movable]
+        for a in names:
+            together[a] = [b for b in names if all((a in side) == (b in side) for side in sides)]
     return together, outputs
+
+
+def tie_json(task: dict[str, Any]) -> dict[str, Any]:
+    """`tie` on plain values, for a process of its own: {"together": [[axis, [axis, …]], …], "outputs": …}."""
+    together, outputs = tie(Task.model_validate(task))
+    return {"together": [[list(axis), [list(one) for one in others]] for axis, others in together.items()],
+            "outputs": outputs}
 
 
 def _bipartitions(group: list[tuple[Axis, str]]) -> Iterator[tuple[tuple[Axis, str], ...]]:
@@ -77,13 +82,3 @@ def _outputs(reference: Reference, task: Task, dims: Mapping[str, int]) -> int |
         raise SpecError(f"the reference {task.reference} returned {', '.join(type(one).__name__ for one in found)}; "
                         "it must return a tensor or several")
     return len(found)
-
-
-@contextlib.contextmanager
-def _imports_from(folders: Sequence[str | Path]) -> Iterator[None]:
-    before = list(sys.path)
-    sys.path[:0] = [str(Path(folder).resolve()) for folder in folders]
-    try:
-        yield
-    finally:
-        sys.path[:] = before

@@ -6,12 +6,14 @@ of a task that the judge executes.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 from collections.abc import Sequence
 
 import torch
 
+from harness.judge.double import in_double
 from harness.judge.watch import inside_reference
 from harness.spec.errors import SpecError
 from harness.spec.task import Task
@@ -65,20 +67,21 @@ class Reference:
                             f"{type(error).__name__}: {error}") from error
         for name, tensor, version in zip(self.task.inputs, inputs, before, strict=True):
             if tensor._version != version:
-                raise SpecError(f"task {self.task.name}: the reference {self.task.reference} writes into its input {name}, "
-                                "so that its answer would not be that to the inputs given; let it work on a clone")
+                raise SpecError(f"task {self.task.name}: the reference {self.task.reference} writes into its input "
+                                f"{name}, so that its answer would be that to other inputs; let it work on a clone")
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if len(results) != self.task.outputs or not all(isinstance(r, torch.Tensor) for r in results):
-            found = ", ".join("a tensor" if isinstance(r, torch.Tensor) else type(r).__name__ for r in results) or "nothing"
-            raise SpecError(f"task {self.task.name}: the reference {self.task.reference} returned {found}; the task declares "
-                            f"{self.task.outputs} tensor{'s' if self.task.outputs > 1 else ''} (`outputs`)")
+            found = ", ".join("a tensor" if isinstance(r, torch.Tensor) else type(r).__name__ for r in results)
+            raise SpecError(f"task {self.task.name}: the reference {self.task.reference} returned {found or 'nothing'}; "
+                            f"the task declares {self.task.outputs} tensor{'s' if self.task.outputs > 1 else ''} "
+                            "(`outputs`)")
         return [r.contiguous() for r in results]
 
     def scores(self, inputs: Sequence[torch.Tensor], *, double: bool = False) -> torch.Tensor:
         """What a selection task selects from, [..., n]: float64 from inputs in float64, or in the inputs' own dtype."""
-        given = [i.double() if double and i.is_floating_point() else i for i in inputs]
+        given = _doubled(inputs) if double else list(inputs)
         try:
-            with torch.no_grad(), inside_reference():
+            with torch.no_grad(), inside_reference(), in_double() if double else contextlib.nullcontext():
                 found = self._scores(*given, **self.task.args)
         except _RAISED as error:
             raise SpecError(f"task {self.task.name}: `scores` of the reference {self.task.reference} raised: "
@@ -86,5 +89,11 @@ class Reference:
         return found.double() if double else found
 
     def oracle(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The same in float64; integer and boolean inputs stay what they are."""
-        return self.outputs([i.double() if i.is_floating_point() else i for i in inputs])
+        """The same in float64, also where the reference asks for less; integers and booleans stay what they are."""
+        with in_double():
+            found = self.outputs(_doubled(inputs))
+        return [one.double() if one.is_floating_point() else one for one in found]
+
+
+def _doubled(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [one.double() if one.is_floating_point() else one for one in inputs]

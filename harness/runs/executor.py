@@ -11,21 +11,11 @@ import sys
 from pathlib import Path
 
 from harness.judge import watch
+from harness.runs.environment import default_cache, judge_environment
 from harness.spec.errors import GauntletError
 from harness.spec.verdict import JudgeRequest, JudgeResult, Status
 
-_ENVIRONMENT = {
-    "OPENBLAS_NUM_THREADS": "1", "GOMP_SPINCOUNT": "0", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
-    "MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456",
-}
-_KEPT = ("PATH", "HOME", "TMPDIR", "OPENBLAS_CORETYPE", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
-
-
-def default_cache() -> Path:
-    """Where compiled candidates are kept: GAUNTLET_CACHE, else kernel-gauntlet in the user's cache folder."""
-    given = os.environ.get("GAUNTLET_CACHE")
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(given) if given else base / "kernel-gauntlet"
+__all__ = ["LocalExecutor", "default_cache"]
 
 
 class LocalExecutor:
@@ -62,8 +52,7 @@ class LocalExecutor:
         code = (f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; "
                 f"from harness.judge.server import main; main({theirs.fileno()}, {page}, {self.reference_s})")
         root = str(Path(__file__).resolve().parents[2])
-        environment = {**{k: os.environ[k] for k in _KEPT if k in os.environ}, **_ENVIRONMENT}
-        self._process = subprocess.Popen([sys.executable, "-c", code], env=environment,
+        self._process = subprocess.Popen([sys.executable, "-c", code], env=judge_environment(),
                                          pass_fds=(theirs.fileno(), page), stdin=subprocess.DEVNULL, cwd=root,
                                          start_new_session=True)
         theirs.close()

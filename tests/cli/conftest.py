@@ -14,6 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "runs"))
 
 from run_fakes import FakeExecutor, verdict  # noqa: E402
 
+from harness.spec.task import Task  # noqa: E402
+from harness.spec.validity import Finding, Validity  # noqa: E402
 from harness.spec.verdict import JudgeRequest, JudgeResult  # noqa: E402
 
 TASK = """\
@@ -65,12 +67,26 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 class Script:
-    """What the scripted executor answers; tests replace `answer`. made: the executors' arguments."""
+    """What the scripted executor answers; tests replace `answer`. made: the executors' arguments.
+
+    judge_task: what the scripted gate says of a task (its refusals); gated: the tasks it was asked about.
+    """
 
     def __init__(self) -> None:
         self.answer: Callable[[JudgeRequest], JudgeResult] = lambda request: verdict(request, speedup=1.5)
         self.requests: list[JudgeRequest] = []
         self.made: list[dict] = []
+        self.judge_task: Callable[[Task], list[Finding]] = lambda task: []
+        self.gated: list[str] = []
+
+    def gate(self, function: str, argument: dict, **_options: object) -> dict:
+        """In the place of a process that runs the reference."""
+        assert function == "harness.judge.validity:validate_json"
+        task = Task.model_validate(argument["task"])
+        self.gated.append(task.name)
+        found = Validity(task=task.name, task_hash=task.content_hash,
+                         margins={"zeros": 1e4, "an echo of input x": 12.5}, reference_ratio=0.2, refusals=self.judge_task(task), seconds=0.1)
+        return found.model_dump(mode="json")
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +103,8 @@ def script(monkeypatch, tmp_path) -> Script:
     module = types.ModuleType("harness.runs.executor")
     module.LocalExecutor = Scripted
     monkeypatch.setitem(sys.modules, "harness.runs.executor", module)
+    monkeypatch.setattr("harness.runs.validation.call", script.gate)
+    monkeypatch.setenv("GAUNTLET_CACHE", str(tmp_path / "cache"))
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))

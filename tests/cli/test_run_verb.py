@@ -236,7 +236,9 @@ def test_ended_in_a_real_process(project, number):
         "from harness.cli.main import main\nsys.exit(main())\n"
     )
     command = [sys.executable, str(program), "run", "--agent", "count", "--tasks", "double", "--run-id", "mine"]
-    process = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # these tests may run in the background or under nohup, whose children inherit that the signal is ignored
+    process = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     try:
         while (line := process.stderr.readline()) != "now\n":
             assert line, "it ended before it was interrupted"

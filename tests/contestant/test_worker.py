@@ -315,9 +315,12 @@ def test_caches_travel_to_the_next_instance(loop, arenas, tmp_path):
     assert (other / "cache" / "inductor" / "deep" / "kernel.so").read_bytes() == b"compiled"
 
 
-def test_a_cache_that_reaches_outside_is_refused(loop, tmp_path):
+@pytest.mark.parametrize("old", [False, True])
+def test_a_cache_that_reaches_outside_is_refused(loop, tmp_path, monkeypatch, old):
+    if old:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    (tmp_path / "payload").write_bytes(b"x")
     with tarfile.open(tmp_path / "evil.tar", "w") as archive:
-        (tmp_path / "payload").write_bytes(b"x")
         archive.add(tmp_path / "payload", arcname="../../outside")
     with pytest.raises(tarfile.TarError):
         load(loop, "def kernel(x):\n    return x\n", fds=[os.open(tmp_path / "evil.tar", os.O_RDONLY)])

@@ -3,8 +3,9 @@
 import pytest
 
 from harness.judge.axes import tie
+from harness.runs.expendable import call
 from harness.spec.adhoc import task_from_parts
-from harness.spec.errors import SpecError
+from harness.spec.errors import GauntletError, SpecError
 
 OPS = """
 import torch
@@ -20,9 +21,6 @@ def fixed(x): return x.view(4096, 4096) * 2
 def two(x): return x.max(-1)
 def grouped(x): return x.view(x.shape[0], x.shape[1] // 8, 8).sum(-1)
 def nothing(x): return 3
-def loud(x):
-    print("hello")
-    return x
 """
 
 
@@ -71,16 +69,26 @@ def test_what_returns_no_tensor_is_refused(found):
         found("nothing", "x=4x4")
 
 
-def test_a_reference_that_prints_spoils_no_output(found, capfd):
-    found("loud", "x=4x4")
-    assert capfd.readouterr().out == ""
-
-
 def test_imports_come_from_where_they_are_said_to_lie(tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "gauntlet_axes_helper.py").write_text("def twice(x): return x * 2\n")
     (tmp_path / "ops.py").write_text("import gauntlet_axes_helper as helper\n\n\ndef twice(x):\n    return helper.twice(x)\n")
     task = task_from_parts("ops.py:twice", ["x=8x8"], folder=tmp_path, together={})
-    with pytest.raises(SpecError, match="--pythonpath"):
-        tie(task)
-    assert tie(task, [tmp_path / "lib"])[1] == 1
+    with pytest.raises(GauntletError, match="--pythonpath"):
+        in_a_process(task)
+    found = in_a_process(task, [tmp_path / "lib"])
+    assert found == {"together": [[["x", 0], [["x", 0]]], [["x", 1], [["x", 1]]]], "outputs": 1}
+
+
+@pytest.mark.parametrize("body, words", [("os._exit(0)", "ended the process"), ("time.sleep(60)", "longer than 20 s"),
+                                         ("print('hello' * 100_000)", "returned NoneType")])
+def test_whatever_a_reference_does_is_one_message(tmp_path, capfd, body, words):
+    (tmp_path / "ops.py").write_text(f"import os, time\n\n\ndef f(x):\n    {body}\n")
+    with pytest.raises(GauntletError, match=words):
+        in_a_process(task_from_parts("ops.py:f", ["x=8x8"], folder=tmp_path, together={}))
+    assert capfd.readouterr() == ("", "")
+
+
+def in_a_process(task, pythonpath=()):
+    argument = {"task": task.model_dump(mode="json", by_alias=True)}
+    return call("harness.judge.axes:tie_json", argument, seconds=20, what="it", pythonpath=pythonpath)

@@ -146,6 +146,9 @@ def test_a_flood_of_messages_fills_no_memory(spawn):
     flood = SAY + ("import threading\ndef flood():\n    while True:\n        wire.send(sock, {'loaded': True})\n"
                    "threading.Thread(target=flood, daemon=True).start()\ntime.sleep(0.2)\n") + RIGHT
     assert load(contestant, flood) == {"loaded": True}
+    limit = time.monotonic() + 20  # the thread may have to wait for its turn
+    while not contestant.unasked() and time.monotonic() < limit:
+        time.sleep(0.01)
     assert contestant.unasked()
     for _ in range(50):
         contestant.receive(time.monotonic() + 10)

@@ -27,6 +27,36 @@ def test_the_oracle_is_the_reference_in_float64():
     assert np.abs(Reference(make_task(source, "f")).outputs([x])[0].double().numpy() - truth).max() > 1e-10
 
 
+@pytest.mark.parametrize("body", [
+    "x.float().exp().sum(-1)",
+    "x.to(torch.float32).exp().sum(-1)",
+    "x.half().to(dtype=torch.bfloat16).float().exp().sum(-1)",
+    "torch.sum(x.exp(), -1, dtype=torch.float32)",
+    "x.exp() @ torch.ones(x.shape[1])",
+    "x.exp() @ torch.ones(x.shape[1], dtype=torch.float32)",
+    "x.type_as(torch.empty(1)).exp().sum(-1)",
+    "torch.zeros(x.shape[0]).add_(x.exp().sum(-1))",
+    "torch.from_numpy(np.exp(x.numpy()).sum(-1))",
+    "F.softmax(x, -1, dtype=torch.float32) @ torch.zeros(x.shape[1]).float() + x.float().exp().sum(-1)",
+])
+def test_a_reference_that_names_a_precision_is_an_oracle_in_float64_all_the_same(body):
+    """The idiom of half the references in the field, which would make the oracle as wrong as the kernels."""
+    source = f"import numpy as np\nimport torch\nimport torch.nn.functional as F\ndef f(x):\n    return {body}\n"
+    x = inputs(4, 3000)
+    found, = Reference(make_task(source, "f")).oracle([x])
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found.numpy(), np.exp(x.double().numpy()).sum(-1), rtol=1e-12)
+    assert torch.get_default_dtype() == torch.float32 and torch.ones(1).dtype == torch.float32
+
+
+def test_a_module_with_constants_of_its_own_is_an_oracle_in_float64():
+    source = ("import torch\nclass M(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+              "        self.k = torch.tensor(3.0)\n    def forward(self, x):\n        return (x.float() * self.k).tanh()\n")
+    x = inputs(50)
+    found, = Reference(make_task(source, "M")).oracle([x])
+    np.testing.assert_allclose(found.numpy(), np.tanh(3 * x.double().numpy()), rtol=1e-14)
+
+
 def test_the_references_own_result_keeps_the_dtype():
     reference = Reference(make_task("def f(x):\n    return x + 1\n", "f"))
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
