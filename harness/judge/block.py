@@ -19,11 +19,15 @@ from harness.judge.layout import Layout
 
 @dataclass
 class Player:
-    """A contestant with its own output arena, seated at a layout. language decides where its answers are read."""
+    """A contestant with its own output arena, seated at a layout. language decides where its answers are read.
+
+    compiles: whether a first call may take as long as a build.
+    """
 
     contestant: Contestant
     outputs: Arena
     language: str
+    compiles: bool = False
     layout: Layout | None = None
     touched: int = 0
 

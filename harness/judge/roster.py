@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import harness.contestant
@@ -18,6 +19,12 @@ from harness.spec.verdict import Estimate, Limits
 
 WARM_CALLS = 2
 COMPILES_S = 1.0  # a warm-up that takes longer has compiled something
+
+
+def may_compile(candidate: Candidate) -> bool:
+    """Whether its first call may compile, told by its words: it gets the time of a build then, others hang sooner."""
+    return candidate.language == "python" and bool(re.search(r"compil|triton|inline|extension|jit|tune", candidate.source,
+                                                             re.IGNORECASE))
 
 
 class Roster:
@@ -42,7 +49,7 @@ class Roster:
             outputs.close()
             raise
         self.level = contestant.level
-        player = Player(contestant, outputs, candidate.language)
+        player = Player(contestant, outputs, candidate.language, compiles=may_compile(candidate))
         message = {"op": "load", "language": candidate.language, "entry": candidate.entry, "args": task.args,
                    "hash": candidate.hash, "threads": threads}
         fds: list[int] = []
@@ -70,7 +77,7 @@ class Roster:
         layout.fill(self.inputs, min(calls, layout.slots))
         player.seat(layout)
         reply = player.contestant.ask({"op": "warm", "n": min(calls, layout.slots)},
-                                      limits.build_s + calls * limits.call_s, what="the warm-up")
+                                      limits.build_s * player.compiles + calls * limits.call_s, what="the warm-up")
         player.contestant.freeze()
         seconds = reply.get("warm")
         if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds < 1e9:

@@ -72,6 +72,13 @@ def test_what_does_not_end_is_ended(ask, source):
     assert result.status == "timeout" and "in time" in result.message and result.wall_s < 30
 
 
+def test_only_what_may_compile_gets_the_time_of_a_build_for_its_first_call(ask):
+    slow = "import time\ndef kernel(x, factor=2.0):\n    time.sleep(1.0)\n    return x * factor + 1\n"
+    limits = TIGHT.model_copy(update={"call_s": 0.3})
+    assert ask(slow, limits=limits).status == "timeout"
+    assert "the warm-up" not in ask("# torch.compile, or so\n" + slow, limits=limits).message
+
+
 def test_a_right_one_passes(ask):
     result = ask(RIGHT)
     assert result.status == "ok" and result.message == ""
