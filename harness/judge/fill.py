@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from harness.spec.data import quantiles
 from harness.spec.inputs import draw, is_floating, torch_dtype
 from harness.spec.shapes import evaluate, shape
 from harness.spec.task import InputSpec
@@ -53,12 +54,17 @@ class Bank:
             self.low = evaluate(options.get("low", 0), dims)
             self.range = max(1, evaluate(options["high"], dims) - self.low)
             self.bank = torch.from_numpy(self.rng.integers(0, self.range, size, dtype=np.int64))
+        elif self.kind == "like":
+            table = quantiles(options["low"], options["high"], options["mean"], options["std"])
+            self.table = torch.from_numpy(table).to(torch.float64 if self.dtype == "float64" else torch.float32)
+            self.table *= scale if is_floating(self.dtype) else 1
+            self.bank = torch.from_numpy(self.rng.random(size, dtype=np.float32))
         else:
             self.bank = None
 
     def fill(self, *targets: torch.Tensor) -> None:
         """Write fresh inputs of shape `shape` into `targets` (the judge's views of slots)."""
-        if self.bank is None:  # permutation, bernoulli, constant: drawn anew
+        if self.bank is None:  # permutation, bernoulli, constant, file: drawn anew
             for target in targets:
                 target.copy_(draw(self.spec, self.dims, self.dtype, self.rng, self.scale))
             return
@@ -83,8 +89,18 @@ class Bank:
             direct.frac_().mul_(self.width).add_(self.low)
         elif self.kind == "integers":
             direct.remainder_(self.range).add_(self.low)
+        elif self.kind == "like":
+            direct = self._like(direct.frac_())
         if direct is not flat:
             flat.copy_(direct)
+
+    def _like(self, uniform: torch.Tensor) -> torch.Tensor:
+        """The quantile at each number in [0, 1)."""
+        place = uniform.mul_(len(self.table) - 1)
+        index = place.to(torch.int64)
+        below = self.table[index]
+        values = below + (place - index) * (self.table[index + 1] - below)
+        return values if is_floating(self.dtype) else values.round_()
 
     def _factors(self, chunks: int) -> list[float]:
         """The factor of the second window of each chunk; sums of uniform windows stay uniform only with factor 1."""

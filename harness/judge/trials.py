@@ -19,6 +19,7 @@ from harness.judge.oracle import Reference
 from harness.judge.layout import Layout
 from harness.judge.selection import compare_selection
 from harness.spec.errors import SpecError
+from harness.spec.inputs import SCALED
 from harness.spec.task import Case, Task
 from harness.spec.verdict import Status, Trial
 
@@ -71,7 +72,7 @@ def plan(task: Task, cases: list[Case], rng: np.random.Generator, *, drawn: bool
 
 def scales(task: Task) -> list[float]:
     """Factors at which every floating input of the task may be drawn."""
-    allowed = [set(spec.scales) for spec in task.inputs.values() if next(iter(spec.init)) in ("normal", "uniform")]
+    allowed = [set(spec.scales) for spec in task.inputs.values() if next(iter(spec.init)) in SCALED]
     return sorted(set.intersection(*allowed)) if allowed else [1.0]
 
 

@@ -80,7 +80,7 @@ def _publish_agent(recorded: Recorded, run_id: str, agent: str, results: Path) -
             "agents": [one.name for one in config.agents],
         },
         # Where a task was found on this machine is nobody's business and would differ from one machine to the next.
-        tasks=[task.model_copy(update={"source_file": ""}) for task in config.tasks],
+        tasks=[task.anywhere() for task in config.tasks],
         outcomes=outcomes,
         containment=[containment[key] for key in sorted(containment)],
         provenance=recorded.provenance,

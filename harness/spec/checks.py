@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.spec.document import Location
 from harness.spec.errors import SpecError, near
-from harness.spec.inputs import INITIALISERS, INTEGER_RANGE, LATER_INITIALISERS, REQUIRED, is_floating, itemsize
+from harness.spec.inputs import INITIALISERS, INTEGER_RANGE, REQUIRED, is_floating, itemsize
 from harness.spec.shapes import RESERVED, evaluate, is_name, names, shape
 from harness.spec.task import InputSpec, Task
 
@@ -27,6 +27,7 @@ def check(task: Task) -> list[Finding]:
         findings += _input(task, name, spec)
     return [
         *findings,
+        *_data(task, findings),
         *_unused(task, findings),
         *_ranges(task),
         *_arguments(task),
@@ -79,9 +80,6 @@ def _initialiser(task: Task, where: Location, spec: InputSpec) -> Iterator[Findi
         yield where, f"needs exactly one initialiser, not {len(spec.init)}: {{normal: {{mean: 0, std: 1}}}}"
         return
     ((kind, given),) = spec.init.items()
-    if kind in LATER_INITIALISERS:
-        yield (*where, kind), f"the initialiser {kind!r} comes with a later release; this one draws random data only"
-        return
     if kind not in INITIALISERS:
         yield (*where, kind), f"unknown initialiser{near(kind, INITIALISERS)}"
         return
@@ -113,6 +111,9 @@ def _option_values(kind: str, options: dict[str, Any]) -> tuple[str, str] | None
     """The first option whose value makes no sense, and why."""
     if kind == "integers":
         return None  # expressions, seen to where they are evaluated
+    if kind in ("file", "like"):
+        wrong = next((option for option, value in options.items() if not isinstance(value, str)), None)
+        return (wrong, f"{options[wrong]!r} must be text") if wrong else None
     for option, value in options.items():
         number = isinstance(value, (int, float)) and (not isinstance(value, bool) or kind == "constant")
         if not number or not math.isfinite(value):
@@ -127,6 +128,8 @@ def _option_values(kind: str, options: dict[str, Any]) -> tuple[str, str] | None
 
 
 def _fits(kind: str, options: dict[str, Any], dtype: str) -> str | None:
+    if kind == "like" and dtype == "bool":
+        return "like does not suit dtype bool; use bernoulli"
     if kind in ("normal", "uniform") and not is_floating(dtype):
         return f"{kind} needs a floating dtype, not {dtype}; use integers or bernoulli"
     if kind in ("integers", "permutation") and dtype == "bool":
@@ -159,6 +162,24 @@ def _integer_bounds(task: Task, where: Location, spec: InputSpec, options: dict[
             if low < least or high > most:
                 yield (*where, "high"), f"[{low}, {high}){at} does not fit dtype {dtype}"
                 return
+
+
+def _data(task: Task, findings: list[Finding]) -> Iterator[Finding]:
+    """What is read from a file is the same in every call, so it has one shape and cannot be all there is."""
+    kinds = {name: next(iter(spec.init), "") for name, spec in task.inputs.items()}
+    if findings or "file" not in kinds.values():
+        return
+    for name in (name for name, kind in kinds.items() if kind == "file"):
+        sizes = {tuple(shape(task.inputs[name].shape, dims)) for _, dims in _workloads(task)}
+        moving = {dim for expression in task.inputs[name].shape for dim in names(expression)} & set(task.dynamic)
+        if len(sizes) > 1 or moving:
+            yield (("inputs", name, "init", "file"),
+                   "data from a file has one shape: the dimensions of this input must be the same in all cases, and "
+                   "neither in verify nor dynamic; or draw alike with `like`")
+    if set(kinds.values()) <= {"file", "constant"}:
+        yield (("inputs", next(iter(kinds)), "init"),
+               "nothing changes from call to call, so a kernel could return what it remembers; draw at least one input, "
+               "with `like` perhaps")
 
 
 def _workloads(task: Task) -> list[tuple[str, dict[str, int]]]:

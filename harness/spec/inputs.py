@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.spec.data import draw_like, from_file
 from harness.spec.errors import SpecError, near
 from harness.spec.shapes import evaluate, shape
 from harness.spec.task import Case, InputSpec, Task
@@ -35,9 +36,12 @@ INITIALISERS: dict[str, dict[str, Any]] = {
     "bernoulli": {"p": 0.5},
     "permutation": {},
     "constant": {"value": REQUIRED},
+    "file": {"path": REQUIRED, "tensor": ""},
+    "like": {"path": REQUIRED, "tensor": ""},
 }
-LATER_INITIALISERS = ("file", "like")
-SCALED = ("normal", "uniform")
+# What the loader adds to the options of `file` and `like`; a user does not write it.
+DESCRIBED = {"file": ("sha256", "shape"), "like": ("low", "high", "mean", "std")}
+SCALED = ("normal", "uniform", "like")
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def draw(
     """A fresh contiguous CPU tensor of the distribution of `spec`.
 
     dtype: the case's dtype, used where `spec` names none. Values are drawn in float32 (float64 for float64), multiplied
-    by `scale`, then rounded to the dtype. scale: applies to normal and uniform; what carries structure (integers,
+    by `scale`, then rounded to the dtype. scale: applies to normal, uniform and floating like; what carries structure (integers,
     bernoulli, permutation, constant) stays as it is.
     offset_free: False lets the data begin 1 to 15 elements into their storage, as a view of a larger buffer would.
     Raises SpecError for a shape or an initialiser that makes no sense.
@@ -132,6 +136,11 @@ def draw(
         values = generator.integers(low, high, size, dtype=np.int64)
     elif kind == "bernoulli":
         values = generator.random(size, dtype=np.float32) < options["p"]
+    elif kind == "file":
+        return offset_by(from_file(options, size, target), generator, offset_free)
+    elif kind == "like":
+        values = draw_like(options, lambda: generator.random(size), not is_floating(dtype))
+        values = values * scale if is_floating(dtype) else values
     elif kind == "permutation":
         if not size:
             raise SpecError("permutation needs at least one axis")
@@ -141,12 +150,18 @@ def draw(
 
     # A 0-d draw is a Python-like scalar in numpy, hence asarray.
     tensor = torch.from_numpy(np.ascontiguousarray(np.asarray(values)).reshape(size)).to(target)
+    return offset_by(tensor, generator, offset_free)
+
+
+def offset_by(tensor: torch.Tensor, generator: np.random.Generator, offset_free: bool) -> torch.Tensor:
+    """`tensor` as it is, or as a view that begins 1 to 15 elements into its storage."""
+    import torch
+
     if offset_free:
         return tensor
     offset = int(generator.integers(1, 16))
-    storage = torch.empty(tensor.numel() + offset, dtype=target)
-    view = storage[offset:].view(size)
-    return view.copy_(tensor)
+    storage = torch.empty(tensor.numel() + offset, dtype=tensor.dtype)
+    return storage[offset:].view(tensor.shape).copy_(tensor)
 
 
 def draw_all(

@@ -10,11 +10,14 @@ from pydantic import ValidationError
 
 from harness.spec.adhoc import dump_task, task_from_parts
 from harness.spec.checks import check, check_source
+from harness.spec.data import describe, resolved
 from harness.spec.document import Document, parse_yaml, read_text
 from harness.spec.errors import SpecError, near
 from harness.spec.explain import checked_top, explain
+from harness.spec.inputs import DESCRIBED
 from harness.spec.reference import read_reference
-from harness.spec.task import DType, Task
+from harness.spec.shapes import shape
+from harness.spec.task import DType, InputSpec, Task
 
 if TYPE_CHECKING:
     from harness.spec.content import Content
@@ -59,12 +62,37 @@ def parse_task(text: str, file: Path | str, content: Content | None = None) -> T
         problems.append(error if error.file else document.error(("reference",), error.message))
     if problems:
         raise SpecError.of(problems)
+    task = task.model_copy(update={"inputs": _with_data(task, document, _folders(file))})
     filled = {"reference_source": source, "reference_entry": entry, "source_file": str(file)}
     task = task.model_copy(update=filled)
     problems = [document.error(where, message) for where, message in check_source(task)]
     if problems:
         raise SpecError.of(problems)
     return task
+
+
+def _with_data(task: Task, document: Document, folders: list[Path]) -> dict[str, InputSpec]:
+    """The inputs, those from files with what is in them. Raises SpecError listing what is wrong with the files."""
+    inputs, problems = dict(task.inputs), []
+    for name, spec in task.inputs.items():
+        ((kind, options),) = spec.init.items()
+        if kind not in DESCRIBED:
+            continue
+        where = ("inputs", name, "init", kind, "path")
+        try:
+            path = resolved(options["path"], folders)
+            known = {"path": str(path), "tensor": options.get("tensor", ""),
+                     **describe(path, options.get("tensor", ""), kind)}
+            size = list(shape(spec.shape, task.cases[0].dims))
+            if kind == "file" and known["shape"] != size:
+                raise SpecError(f"{path.name} has shape {known['shape']}, the task says {size}")
+        except SpecError as error:
+            problems.append(document.error(where, f"{error.file}: {error.message}" if error.file else error.message))
+            continue
+        inputs[name] = spec.model_copy(update={"init": {kind: known}})
+    if problems:
+        raise SpecError.of(problems)
+    return inputs
 
 
 def _folders(file: Path) -> list[Path]:

@@ -26,7 +26,8 @@ class InputSpec(Model):
     shape: list of arithmetic expressions over the declared dimensions, e.g. ``["rows", "2*cols"]``; ``[]`` is 0-d.
     dtype: None means the case's dtype.
     init: exactly one initialiser, ``{name: {option: value}}``: normal(mean, std), uniform(low, high),
-        integers(low, high; high exclusive, may be an expression), bernoulli(p), permutation, constant(value).
+        integers(low, high; high exclusive, may be an expression), bernoulli(p), permutation, constant(value),
+        file(path, tensor), like(path, tensor). The loader adds to the last two what it found in the file.
     scales: factors by which the judge may multiply floating inputs; the reference must pass at each of them.
     """
 
@@ -110,7 +111,19 @@ class Task(Model):
         # Unsorted: the order of inputs and dimensions is the order of a kernel's arguments.
         data = self.model_dump(mode="json", by_alias=True,
                                exclude={"source_file", "reference", "title", "description", "tags"})
+        for spec in data["inputs"].values():
+            for kind in ("file", "like"):
+                spec["init"].get(kind, {}).pop("path", None)  # what is in it counts, not where it lies
         return hashlib.sha256(json.dumps(data).encode()).hexdigest()
+
+    def anywhere(self) -> Task:
+        """The same without where it was found on this machine: no folders, data files by their names."""
+        def named(spec: InputSpec) -> InputSpec:
+            ((kind, options),) = spec.init.items()
+            name = str(options.get("path", "")).replace("\\", "/").rpartition("/")[2]
+            return spec.model_copy(update={"init": {kind: {**options, "path": name}}}) if name else spec
+
+        return self.model_copy(update={"source_file": "", "inputs": {n: named(spec) for n, spec in self.inputs.items()}})
 
     def case(self, name: str) -> Case:
         """The case called `name`; KeyError if there is none."""
