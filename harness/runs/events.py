@@ -153,11 +153,14 @@ class EventLog:
 
     @classmethod
     def create(cls, folder: Path) -> EventLog:
-        """Start the log of a new run in `folder`, which must not exist yet. Raises GauntletError."""
+        """Start the log of a new run in `folder`, which must not hold one yet. Raises GauntletError.
+
+        A folder without a log is what a run leaves that was killed before it had one.
+        """
         try:
-            folder.mkdir(parents=True, exist_ok=False)
-        except FileExistsError:
-            raise GauntletError(f"run {folder.name} exists already; continue it with --resume {folder.name}") from None
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(path.name != "lock" for path in folder.iterdir()):
+                raise GauntletError(f"run {folder.name} exists already; continue it with --resume {folder.name}")
         except OSError as error:
             raise GauntletError(f"cannot create the run folder {folder}: {error.strerror}") from None
         return cls._locked(folder, os.O_CREAT | os.O_EXCL)

@@ -166,6 +166,20 @@ def test_an_existing_run_is_not_started_over(tmp_path):
         EventLog.create(tmp_path / "run")
 
 
+def test_a_run_killed_before_its_log_was_there_can_be_started(tmp_path):
+    for left in ((), ("lock",)):
+        folder = tmp_path / f"run-{len(left)}"
+        folder.mkdir()
+        for name in left:
+            (folder / name).write_text("")
+        with EventLog.create(folder) as log:
+            assert log.events == []
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(GauntletError, match="exists already"):
+        EventLog.create(tmp_path / "other")
+
+
 def test_runs_are_found_by_name_and_last(tmp_path):
     with pytest.raises(GauntletError, match="there is none"):
         find_run(tmp_path, "last")
