@@ -14,7 +14,7 @@ from harness.spec.errors import SpecError
 class Search:
     """Parameter search over the space that belongs to a task.
 
-    sampler: exhaustive, random or hill_climb.
+    sampler: exhaustive, random, hill_climb or tpe (needs optuna).
     space: a ``*.space.yaml`` to use instead of the shipped ``templates/<task>.space.yaml``: its path, or its name
         among the templates without the ending. It answers its own task only.
     A task without a space gets no answer.

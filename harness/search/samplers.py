@@ -10,6 +10,7 @@ import random as _random
 from collections.abc import Callable, Sequence
 
 from harness.search.space import Configuration, Key, Space
+from harness.search.tpe import tpe
 from harness.spec.errors import GauntletError, near
 
 Judged = Sequence[tuple[Configuration, float | None]]
@@ -42,7 +43,7 @@ def hill_climb(space: Space, judged: Judged, rng: _random.Random) -> Configurati
     return random(space, judged, rng)
 
 
-SAMPLERS: dict[str, Sampler] = {"exhaustive": exhaustive, "random": random, "hill_climb": hill_climb}
+SAMPLERS: dict[str, Sampler] = {"exhaustive": exhaustive, "random": random, "hill_climb": hill_climb, "tpe": tpe}
 
 
 def find_sampler(name: str) -> Sampler:

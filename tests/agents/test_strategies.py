@@ -144,7 +144,7 @@ def test_files_finds_a_users_kernels(tmp_path):
         load_agent(f"files:from={tmp_path}/k.cu", CONTENT)
 
 
-@pytest.mark.parametrize("sampler", ["exhaustive", "random", "hill_climb"])
+@pytest.mark.parametrize("sampler", ["exhaustive", "random", "hill_climb", "tpe"])
 def test_search_proposes_every_configuration_once(sampler):
     agent = load_agent(f"search:sampler={sampler}", CONTENT).agent
     history = drive(agent, view("softmax"), lambda c: None if c.parameters["VEC"] == 16 else 1.0)
