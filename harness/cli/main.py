@@ -20,6 +20,7 @@ VERBS = {
     "run": ("harness.cli.run:run", "Let agents compete on tasks and publish the record."),
     "judge": ("harness.cli.judge:judge", "Judge one kernel: is it right, and how fast is it?"),
     "validate": ("harness.cli.validate:validate", "Check that tasks can tell right from wrong."),
+    "simulate": ("harness.cli.simulate:simulate", "Compare samplers on a recorded space."),
     "list": ("harness.cli.listing:list_", "List tasks, agents or suites."),
     "show": ("harness.cli.show:show", "Show a task, an agent or a suite in full."),
     "schema": ("harness.cli.schema:schema", "Print the JSON Schema of a YAML file, for editors: task, suite or agent."),

@@ -9,6 +9,7 @@ import io
 import math
 import re
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from harness.report.names import one_line
@@ -82,6 +83,18 @@ def block_times(result: JudgeResult) -> bytes | None:
     cases = [c for c in result.cases if drawn_blocks(c)]
     if not cases:
         return None
+
+    def draw(figure: Any) -> None:
+        for row, case in enumerate(cases):
+            _plot(figure.add_subplot(len(cases), 1, row + 1), case, last=row == len(cases) - 1)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False, handletextpad=0.2)
+
+    return svg(7.2, 0.7 + 2.0 * len(cases), draw)
+
+
+def svg(width: float, height: float, draw: Callable[[Any], None]) -> bytes:
+    """What `draw` makes of a matplotlib Figure of width × height inches, as an SVG file for light and dark pages."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -90,16 +103,13 @@ def block_times(result: JudgeResult) -> bytes | None:
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_settings())
-        figure = Figure(figsize=(7.2, 0.7 + 2.0 * len(cases)), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
-        for row, case in enumerate(cases):
-            _plot(figure.add_subplot(len(cases), 1, row + 1), case, last=row == len(cases) - 1)
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False, handletextpad=0.2)
+        draw(figure)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = re.sub(r"(<svg [^>]*>)", lambda m: m.group(1) + "\n" + _THEME, buffer.getvalue(), count=1)
-    return svg.encode("utf-8")
+    text = re.sub(r"(<svg [^>]*>)", lambda m: m.group(1) + "\n" + _THEME, buffer.getvalue(), count=1)
+    return text.encode("utf-8")
 
 
 def _settings() -> dict[str, Any]:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -139,6 +139,13 @@ class Space:
     def key(self, configuration: Mapping[str, Any]) -> Key:
         """A hashable name of a configuration, the same whatever the order of its parameters."""
         return tuple((name, configuration[name]) for name in self.parameters)
+
+    def only(self, keys: Iterable[Key]) -> Space:
+        """The space of these configurations alone; its default is this one's where it is among them, else the first."""
+        kept = set(keys)
+        first = next(c for c in self.configurations() if self.key(c) in kept)
+        return replace(self, default=dict(self.default) if self.key(self.default) in kept else first,
+                       constraints=[("is among those kept", lambda configuration: self.key(configuration) in kept)])
 
     def render(self, configuration: Mapping[str, Any]) -> str:
         """The template filled in: ``#define`` lines, then the source with its own line numbers."""
