@@ -37,6 +37,8 @@ def search_curves(chance: Baseline, outcomes: Sequence[Outcome], unit: str) -> b
         axes.set_ylabel(f"best so far: {unit}")
         axes.grid(axis="y", linewidth=0.6)
         axes.set_xlim(1, max(2, chance.horizon))
+        # The first evaluations of the unluckiest replays would flatten everything else.
+        axes.set_ylim(top=1.05 * max([float(chance.curve[0]), *(float(one.mean[0]) for one in outcomes)]))
         axes.legend(frameon=False, loc="upper right")
 
     return svg(7.2, 3.8, draw)
