@@ -23,6 +23,7 @@ VERBS = {
     "simulate": ("harness.cli.simulate:simulate", "Compare samplers on a recorded space."),
     "list": ("harness.cli.listing:list_", "List tasks, agents or suites."),
     "show": ("harness.cli.show:show", "Show a task, an agent or a suite in full."),
+    "new": ("harness.cli.new:new", "Write a task or an agent to start from."),
     "schema": ("harness.cli.schema:schema", "Print the JSON Schema of a YAML file, for editors: task, suite or agent."),
     "report": ("harness.cli.report:report", "Print the standings of published results."),
     "leaderboard": ("harness.cli.leaderboard:leaderboard", "Build the leaderboard's pages."),

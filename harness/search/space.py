@@ -10,11 +10,13 @@ Beside ``templates/NAME.cpp`` lies ``templates/NAME.space.yaml``:
     constraints: ["VEC * UNROLL <= 32"]
     flags: ["-mprefer-vector-width={WIDTH}"]        # compiler flags, with parameters filled in
 
-A configuration becomes ``#define NAME value`` lines before the source, so that a template is itself a valid file.
+A configuration becomes ``#define NAME value`` lines before a C++ source. In a Python template, of ``language: python``, it
+replaces the values of the assignments ``NAME = value`` at the top level. Either way a template is itself a valid file.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
 import random
 import re
@@ -53,7 +55,7 @@ class _Parameter(Model):
 class _SpaceFile(Model):
     task: str
     template: str
-    language: Literal["cpp"] = "cpp"
+    language: Literal["cpp", "python"] = "cpp"
     entry: str = "kernel"
     parameters: dict[str, _Parameter]
     constraints: list[str] = Field(default_factory=list)
@@ -78,6 +80,7 @@ class Space:
     source: str = ""
     file: str = "template.cpp"
     place: str = ""
+    language: Literal["cpp", "python"] = "cpp"
 
     @property
     def size(self) -> int:
@@ -148,7 +151,9 @@ class Space:
                        constraints=[("is among those kept", lambda configuration: self.key(configuration) in kept)])
 
     def render(self, configuration: Mapping[str, Any]) -> str:
-        """The template filled in: ``#define`` lines, then the source with its own line numbers."""
+        """The template filled in; the compiler's messages keep the template's own line numbers."""
+        if self.language == "python":
+            return _assigned(self.source, self.validate(configuration))
         lines = [f"#define {name} {value}" for name, value in self.validate(configuration).items()]
         return "\n".join([*lines, f'#line 1 "{self.file}"', self.source])
 
@@ -157,7 +162,7 @@ class Space:
         configuration = self.validate(configuration)
         return Candidate(
             source=self.render(configuration),
-            language="cpp",
+            language=self.language,
             entry=self.entry,
             flags=[_filled(flag, configuration) for flag in self.flags],
             parameters=configuration,
@@ -213,6 +218,11 @@ def load_space(path: Path | str) -> Space:
     if not template.is_file():
         beside = [p.name for p in path.parent.iterdir() if p.is_file() and not p.name.endswith(".yaml")]
         raise document.error(("template",), f"there is no {spec.template!r} beside it{near(spec.template, beside)}")
+    source = read_text(template)
+    if spec.language == "python":
+        _check_assignments(source, parameters, template, document)
+        if spec.flags:
+            raise document.error(("flags",), "a Python template has no compiler flags")
     return Space(
         task=spec.task,
         parameters=parameters,
@@ -220,10 +230,45 @@ def load_space(path: Path | str) -> Space:
         constraints=constraints,
         flags=tuple(spec.flags),
         entry=spec.entry,
-        source=read_text(template),
+        source=source,
         file=template.name,
         place=str(path),
+        language=spec.language,
     )
+
+
+def _assignments(source: str) -> dict[str, list[ast.Assign]]:
+    """The assignments ``NAME = value`` of one name at the top level of a Python source, by name."""
+    found: dict[str, list[ast.Assign]] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, []).append(node)
+    return found
+
+
+def _check_assignments(source: str, parameters: Mapping[str, Any], template: Path, document: Document) -> None:
+    try:
+        found = _assignments(source)
+    except SyntaxError as error:
+        raise SpecError(f"is not valid Python: {error.msg}", template, error.lineno) from None
+    for name in parameters:
+        places = found.get(name, [])
+        if len(places) != 1:
+            raise document.error(("parameters", name), f"{template.name} must assign {name} once at its top level, as in "
+                                                       f"{name} = 64; it does so {len(places)} times")
+        if not isinstance(places[0].value, ast.Constant) or places[0].lineno != places[0].end_lineno:
+            raise SpecError(f"{name} must be a plain number or text on one line, to be replaced", template, places[0].lineno)
+
+
+def _assigned(source: str, configuration: Configuration) -> str:
+    """`source` with the values of a configuration's assignments replaced; nothing else changes, lines stay lines."""
+    lines = source.splitlines(keepends=True)
+    for name, (node, *_) in _assignments(source).items():
+        if name in configuration:
+            line = lines[node.lineno - 1].encode()  # the offsets count bytes
+            value = repr(configuration[name]).encode()
+            lines[node.lineno - 1] = (line[: node.value.col_offset] + value + line[node.value.end_col_offset:]).decode()
+    return "".join(lines)
 
 
 def _values(name: str, parameter: _Parameter, document: Document) -> tuple[Value, ...]:

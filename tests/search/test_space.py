@@ -130,3 +130,69 @@ def test_a_constraint_that_fails_later_names_its_line(tmp_path):
     with pytest.raises(SpecError, match="division by zero at .*VEC=8") as raised:
         list(space.configurations())
     assert raised.value.line == 9
+
+
+PYTHON = """\
+schema: 1
+task: toy
+template: toy.py
+language: python
+parameters:
+  BLOCK: {powers_of_two: [4, 32], default: 8}
+  MODE: {values: [fast, "slow, sure"], default: fast}
+"""
+SOURCE = """\
+'''Doc: BLOCK = 1'''
+import math
+ÄÖ = "ß"; BLOCK = 64  # BLOCK = 3
+MODE = 'x'
+
+
+def kernel(x):
+    BLOCK_ = BLOCK
+    return x * BLOCK if MODE == "fast" else math.nan
+"""
+
+
+def load_python(tmp_path, source=SOURCE, text=PYTHON):
+    (tmp_path / "toy.py").write_text(source, encoding="utf-8")
+    (tmp_path / "toy.space.yaml").write_text(text)
+    return load_space(tmp_path / "toy.space.yaml")
+
+
+def test_in_a_python_template_the_assigned_values_are_replaced_and_nothing_else(tmp_path):
+    space = load_python(tmp_path)
+    candidate = space.candidate({"MODE": "slow, sure", "BLOCK": 32})
+    assert (candidate.language, candidate.entry, candidate.flags) == ("python", "kernel", [])
+    assert candidate.parameters == {"BLOCK": 32, "MODE": "slow, sure"}
+    assert candidate.source == SOURCE.replace("BLOCK = 64", "BLOCK = 32").replace("MODE = 'x'", "MODE = 'slow, sure'")
+    names: dict = {}
+    exec(space.candidate(space.default).source, names)
+    assert names["BLOCK"] == 8 and names["kernel"](2) == 16
+
+
+@pytest.mark.parametrize("source, words", [
+    ("MODE = 1\n", "toy.space.yaml:6: parameters.BLOCK: toy.py must assign BLOCK once at its top level"),
+    ("MODE = 1\nBLOCK = 1\nBLOCK = 2\n", "it does so 2 times"),
+    ("MODE = 1\ndef f():\n    BLOCK = 1\n", "it does so 0 times"),
+    ("MODE = 1\nBLOCK = 2 * 4\n", "toy.py:2: BLOCK must be a plain number or text"),
+    ("MODE = 1\nBLOCK = (\n4)\n", "toy.py:2: BLOCK must be a plain number or text on one line"),
+    ("MODE = 1\nBLOCK = (\n", "toy.py:2: is not valid Python"),
+])
+def test_a_python_template_that_cannot_be_filled(tmp_path, source, words):
+    with pytest.raises(SpecError) as error:
+        load_python(tmp_path, source)
+    assert words in str(error.value)
+
+
+def test_a_python_template_has_no_flags(tmp_path):
+    with pytest.raises(SpecError, match="has no compiler flags"):
+        load_python(tmp_path, text=PYTHON + 'flags: ["-O2"]\n')
+
+
+def test_a_part_of_a_space(space):
+    chosen = [space.key(c) for c in space.configurations()][3::4]
+    part = space.only(chosen)
+    assert [part.key(c) for c in part.configurations()] == chosen and part.size == len(chosen)
+    assert part.holds(part.default) and not part.holds(next(iter(space.configurations())))
+    assert all(part.key(c) in chosen for c in part.neighbours(part.default))
