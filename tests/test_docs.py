@@ -187,7 +187,7 @@ def test_figures():
             {3: "three"}[trials.DRAWN] + " shapes per dtype",
         ],
         "candidates.md": [
-            " ".join([builds.COMPILER, *builds.FLAGS]),
+            " ".join([build_key.COMPILER, *build_key.FLAGS]),
             f"may use {limits.memory >> 30} GiB of memory and {limits.scratch >> 30} GiB of scratch",
             f"take {limits.load_s:g} s, a build {limits.build_s:g} s, a call {limits.call_s:g} s",
         ],

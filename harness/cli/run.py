@@ -85,7 +85,7 @@ def run(ctx: click.Context, root: Path | None, resume: str | None, run_id: str |
     if dry_run:
         from harness.cli.plan import print_plan
 
-        print_plan(config, form)
+        print_plan(config, agents, content, form)
         return OK
     identifier = run_id or new_run_id()
     from harness.runs.record import portable_name

@@ -4,22 +4,17 @@ judge moves the bytes into the cache itself, and contestants only ever get read-
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
-import subprocess
 import tempfile
-from functools import lru_cache
 from pathlib import Path
 
 from harness.judge.arena import Arena
+from harness.judge.build_key import COMPILER, built_path, compile_flags, compiler_identity, key
 from harness.judge.contestants import Lost, MachineFault, Zygote
 from harness.spec.candidate import Candidate
 from harness.spec.errors import GauntletError
 
-COMPILER = "g++"
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
 _ALLOWED_FLAG = re.compile(r"-(D[A-Za-z_]\w*(=[\w.+\-]*)?|O[0-3s]|Ofast|f[a-z][\w\-]*(=[\w.,+\-]+)?|m[a-z][\w\-.]*(=[\w.,+\-]+)?|std=[\w+]+|W[a-z\-]*|w)")
 _REFUSED_FLAG = re.compile(r"-f(plugin|dump|profile|save|auto-profile|sanitize|record|file-prefix|debug)")
 
@@ -45,9 +40,7 @@ class Builds:
         for flag in candidate.flags:
             if not _ALLOWED_FLAG.fullmatch(flag) or _REFUSED_FLAG.match(flag):
                 raise Lost("compile_error", f"compiler flag {flag!r} is not allowed; -D, -O, -f, -m, -W and -std are")
-        flags = [*FLAGS, f"-DGAUNTLET_{dtype.upper()}=1", *candidate.flags]
-        key = _key("so", candidate.source, flags, compiler_identity())
-        path = self.root / "so" / f"{key}.so"
+        flags, path = compile_flags(candidate, dtype), built_path(self.root, candidate, dtype)
         if path.exists():
             return path, "", True
         outputs = Arena(64 * 2**20, contestants_may_write=True)
@@ -69,7 +62,7 @@ class Builds:
 
     def warm_path(self, candidate: Candidate, dtype: str, versions: dict) -> Path:
         """Where the warm compile caches of a Python candidate are kept (the file may not exist yet)."""
-        return self.root / "warm" / f"{_key('warm', candidate.hash, dtype, versions, compiler_identity())}.tar"
+        return self.root / "warm" / f"{key('warm', candidate.hash, dtype, versions, compiler_identity())}.tar"
 
     def keep_warm(self, path: Path, data: bytes) -> None:
         """Keep what a contestant exported; only contestants of the same candidate will ever be given it."""
@@ -85,19 +78,3 @@ class Builds:
         except OSError as error:
             raise GauntletError(f"the build cache cannot be written ({path.parent}: {error.strerror}); "
                                 "free some space or set GAUNTLET_CACHE") from error
-
-
-@lru_cache
-def compiler_identity() -> str:
-    """Version line of the C++ compiler and the CPU it compiles for; "none" where there is no compiler."""
-    try:
-        done = subprocess.run([COMPILER, "-march=native", "-Q", "--help=target"], capture_output=True, text=True,
-                              timeout=30)
-        version = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, timeout=30).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return "none"
-    return version.partition("\n")[0] + " " + hashlib.sha256(done.stdout.encode()).hexdigest()[:16]
-
-
-def _key(*parts) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]

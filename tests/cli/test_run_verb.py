@@ -114,7 +114,30 @@ def test_dry_run_runs_nothing(harness, as_json, project, script):
     cell = data["cells"][0]
     assert (len(data["cells"]), cell["agent"], cell["attempts"], cell["cases"]) == (1, "count", 5, ["odd", "wide"])
     assert 0 < data["seconds"]["low"] <= data["seconds"]["high"]
+    assert cell["first"] == {"answers": 1, "builds": 0, "built": 0}
     assert script.made == [] and not (project / ".harness").exists() and not (project / "results").exists()
+
+
+def test_dry_run_knows_what_is_compiled(harness, as_json, project, script):
+    """And an agent that fails is left for the run to speak of."""
+    from harness.agents.kernel_file import read_kernel
+    from harness.judge.build_key import built_path
+    from harness.runs.environment import default_cache
+
+    folder = project / "suite" / "solutions" / "double"
+    folder.mkdir(parents=True)
+    for name in ("one", "two"):
+        (folder / f"{name}.cpp").write_text(f'// {name}\nextern "C" void kernel() {{}}\n')
+    (project / "agents" / "broken.py").write_text("class B:\n    def propose(self, view, history):\n        raise OSError\n")
+    (project / "agents" / "broken.yaml").write_text("schema: 1\nname: broken\nstrategy: broken.py:B\n")
+    arguments = ("run", "--agent", "handwritten,broken", "--tasks", "double", "--dry-run")
+    first = [cell["first"] for cell in as_json(*arguments, "--format", "json")[1]["cells"]]
+    assert first == [{"answers": 2, "builds": 2, "built": 0}, {"answers": 0, "builds": 0, "built": 0}]
+    path = built_path(default_cache(), read_kernel(folder / "two.cpp"), "float32")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    _, out, _ = harness(*arguments)
+    assert "1 of 2" in out and "costs money" in out
 
 
 @pytest.mark.parametrize(
