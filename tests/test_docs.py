@@ -16,7 +16,7 @@ import pytest
 
 from harness.cli import exit_codes
 from harness.cli.main import VERBS, cli
-from harness.judge import builds, ratio, timing, trials
+from harness.judge import build_key, ratio, timing, trials
 from harness.spec.verdict import JudgeRequest, Limits, Status
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -98,6 +98,18 @@ def failure(error: BaseException, own: int) -> dict:
             "message": f"{type(error).__name__}: {error}"[:1000], "trace": text}
 
 
+def shortened(log: str) -> str:
+    """A compiler's log of at most _REPORT_CHARACTERS: mostly its beginning, for the first error explains the others.
+
+    The chains of includes that lead to each error are the first to go.
+    """
+    if len(log) > _REPORT_CHARACTERS:
+        log = "\n".join(line for line in log.split("\n") if not line.startswith("          "))
+    if len(log) <= _REPORT_CHARACTERS:
+        return log
+    return f"{log[:_REPORT_CHARACTERS - 1000]}\n[{len(log) - _REPORT_CHARACTERS} characters left out]\n{log[-900:]}"
+
+
 def unpack(archive: tarfile.TarFile, folder: str) -> None:
     """Extract below `folder`. Raises TarError for a member that would lie elsewhere or is no plain file or folder."""
     if hasattr(tarfile, "data_filter"):
@@ -139,7 +151,7 @@ class Loop:
             raise Refusal("compile_error", f"the compiler ran longer than {message['seconds']:.0f} s") from None
         except FileNotFoundError:
             return {"missing": message["compiler"]}
-        log = done.stdout.replace(self.scratch + "/", "")[-_REPORT_CHARACTERS:]
+        log = shortened(done.stdout.replace(self.scratch + "/", ""))
         if done.returncode != 0:
             raise Refusal("compile_error", log or f"the compiler ended with code {done.returncode}")
         with open(target, "rb") as file:

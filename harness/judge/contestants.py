@@ -28,6 +28,7 @@ from harness.judge.arena import Arena
 OUTPUT_TAIL = 16_384
 ZYGOTE_START_S = 180.0
 SPAWN_S = 30.0
+MESSAGE = 8000  # characters of what a contestant reports, a compiler's log at the longest
 _LABELS = itertools.count()  # of the process, not of a zygote: one process may hold two judges
 _ENVIRONMENT = {
     # CPU.md: without these, glibc returns every large result to the system and page faults are timed instead.
@@ -242,7 +243,7 @@ class Contestant:
         if "error" in reply:
             status = _text(reply["error"])
             lost = Lost(status if status in _REPORTABLE else "runtime_error",
-                        _text(reply.get("message"))[:4000] or "no message")
+                        _text(reply.get("message"))[:MESSAGE] or "no message")
             lost.trace = _text(reply.get("trace"))[-8000:]
             raise lost
         return reply

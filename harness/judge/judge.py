@@ -99,6 +99,12 @@ class Judge:
         return self._null[1]
 
 
+def first_error(log: str) -> str:
+    """The line of a compiler's log that says what is wrong; the log itself where it is one line or says no such thing."""
+    lines = log.strip().splitlines()
+    return next((line.strip() for line in lines if "error" in line), log) if len(lines) > 1 else log
+
+
 class Session:
     """One judgement in progress: fills in `result`."""
 
@@ -158,7 +164,7 @@ class Session:
             raise MachineFault(str(lost))
         self.result.status, self.result.message = Status(lost.status), str(lost)
         if lost.status == "compile_error":
-            self.result.build_log = str(lost)
+            self.result.message, self.result.build_log = first_error(str(lost)), str(lost)
         self.trace = getattr(lost, "trace", "")
 
     def _check_interpreter(self, cases: list[Case]) -> None:

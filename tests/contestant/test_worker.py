@@ -315,6 +315,13 @@ def test_caches_travel_to_the_next_instance(loop, arenas, tmp_path):
     assert (other / "cache" / "inductor" / "deep" / "kernel.so").read_bytes() == b"compiled"
 
 
+def test_a_long_log_keeps_its_first_error():
+    log = "first error\n" + "note\n" * 10_000 + "the last line\n"
+    found = worker.shortened(log)
+    assert found.startswith("first error\n") and found.endswith("the last line\n") and "characters left out" in found
+    assert len(found) <= worker._REPORT_CHARACTERS and worker.shortened("short") == "short"
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_a_cache_that_reaches_outside_is_refused(loop, tmp_path, monkeypatch, old):
     if old:

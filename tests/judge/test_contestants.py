@@ -106,7 +106,7 @@ SAY = FRAME + "from harness.contestant import wire\nimport time\nsock = frame_wi
     ('{"error": []}', "runtime_error", "no message"),
     ('{"error": {"a": 1}, "message": ["x"], "trace": {}}', "runtime_error", "no message"),
     ('{"error": None, "message": None}', "runtime_error", "no message"),
-    ('{"error": "x" * 100000, "message": "y" * 100000, "trace": "z" * 100000}', "runtime_error", "y" * 4000),
+    ('{"error": "x" * 100000, "message": "y" * 100000, "trace": "z" * 100000}', "runtime_error", "y" * contestants.MESSAGE),
 ])
 def test_a_failure_is_what_it_reports_within_reason(spawn, reply, status, words):
     with pytest.raises(Lost) as raised:

@@ -1,7 +1,5 @@
 """The gate: each kind of worthless task is refused by the probe that is meant for it, and good ones pass."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from small_tasks import make_task
