@@ -185,11 +185,16 @@ def test_interrupted_then_resumed(harness, project, script):
     assert code == 130
     assert "harness run --resume mine" in err
     assert not (project / "results").exists()
+    code, out, _ = harness("report", "--run", "mine")
+    assert code == 0 and "1.50× screened, 1 of 5" in out and "0 of 1 place done" in out
     code, out, _ = harness("run", "--resume", "mine")
     assert code == 0 and "Standings" in out
     assert [r.id for r in script.requests] == [f"count/double/{n}" for n in (
         "0/screen", "1/screen", "1/screen", "2/screen", "0/final",
     )]
+    code, far, _ = harness("report", "--run", "last")
+    assert code == 0 and "1 of 1 place done, finished" in far and "screened" not in far.splitlines()[2]
+    assert harness("report", "--run", "other")[0] == 2 and harness("report", "results", "--run", "last")[0] == 2
     # Once more: nothing is judged, and no judge is started.
     made = len(script.made)
     code, again, _ = harness("run", "--resume", "last")

@@ -349,6 +349,19 @@ def test_a_strategy_that_now_fails_keeps_its_recorded_attempts(tmp_path):
     assert (outcome.stop, outcome.attempts, outcome.status) == ("agent_error", 2, Status.ok)
 
 
+def test_a_clock_that_jumps_back_and_forth_changes_nothing_but_times(whole, tmp_path, monkeypatch):
+    """Order is that of the log's numbers, budgets are of the monotonic clock."""
+    source, expected, judgements = whole
+    now = itertools.cycle(["2031-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "2026-06-01T12:00:00.000Z"])
+    monkeypatch.setattr(ev, "utc_now", lambda: next(now))
+    cut(source, tmp_path / "run", 9)
+    executor = FakeExecutor()
+    recorded = go(tmp_path / "run", WHAT, AGENTS, executor)
+    assert without_times(recorded, tmp_path / "results") == expected and len(executor.requests) < judgements
+    again = go(tmp_path / "run", WHAT, AGENTS, FakeExecutor())
+    assert without_times(again, tmp_path / "again") == expected
+
+
 def test_resume_with_other_options_says_which(tmp_path):
     go(tmp_path / "r", config(), {"one": Counting([1])})
     with pytest.raises(GauntletError, match=r"seed was 0, now 7.*--resume r"):
