@@ -191,6 +191,8 @@ class Loop:
         return function
 
     def _load_python(self, message: dict):
+        if "\0" in message["source"]:  # a ValueError to some versions of Python, a SyntaxError to others
+            raise Refusal("compile_error", "the source holds a null byte; it is not Python")
         name = f"candidate_{message['hash'][:12]}"
         path = os.path.join(self.scratch, name + ".py")
         with open(path, "w", encoding="utf-8") as file:

@@ -120,7 +120,7 @@ def test_killed_again_and_again(project, in_child, tmp_path):
     undisturbed = in_child.judged()
     (project / ".harness" / "runs" / "mine").rename(tmp_path / "log")
     kills = 0
-    code, patience = None, 0.1
+    code, patience = None, 0.03
     while code != 0:
         pid = in_child.start("--results", tmp_path / "results")
         time.sleep(patience)
@@ -130,6 +130,6 @@ def test_killed_again_and_again(project, in_child, tmp_path):
         kills += code != 0
         assert kills < 100
     times = collections.Counter(in_child.judged())
-    assert set(times) == set(undisturbed) and kills > 3
+    assert set(times) == set(undisturbed) and kills > 1
     assert sum(times.values()) <= len(undisturbed) + kills
     assert published(tmp_path / "results") == published(tmp_path / "whole")

@@ -16,7 +16,7 @@ SOURCE = "def double(x):\n    return x * 2\n"
 TASK = Task(schema=1, name="double", reference="d.py:double", reference_source=SOURCE, reference_entry="double",
             inputs={"x": InputSpec(shape=["rows", "cols"], scales=[1.0])},
             cases=[Case(name="only", dims={"rows": 16, "cols": 40})])
-LIMITS = Limits(build_s=20, load_s=2, call_s=1.0, memory=700 * 2**20, scratch=2**24)
+LIMITS = Limits(build_s=20, load_s=2, call_s=1.0, memory=400 * 2**20, scratch=2**24)
 
 
 def python(body, before=""):
@@ -58,7 +58,7 @@ BAD = [
     ("prints for ever", python("while True:\n        print('x' * 9999)"), "timeout", "in time"),
     ("eats memory", python("torch.full((2**30,), 1.0)"), "out_of_memory", ""),
     ("eats memory in C++", cpp("for (;;) { volatile char* p = (char*)malloc(1 << 24); for (int i = 0; i < (1 << 24); "
-                                 "i += 4096) p[i] = 1; }"), "out_of_memory|runtime_error", ""),
+                                 "i += 4096) p[i] = 1; }"), "out_of_memory", ""),
     ("eats the disk", python("open('big', 'wb').write(b'x' * 2**26)"), "runtime_error", "No space left"),
     ("returns nothing", python("return None"), "wrong_output", "NoneType"),
     ("is right again", python("pass  # the last"), "ok", ""),
