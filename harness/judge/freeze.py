@@ -112,7 +112,9 @@ class Signals:
 
     def freeze(self) -> None:
         limit = time.monotonic() + FREEZE_SECONDS
-        before: set[int] = set()
+        # Two clean scans in a row: within a single one, a process may be woken after it was looked at, by one that stops before
+        # it is looked at.
+        before: set[int] | None = None
         while True:
             pids = descendants(self.init)
             running = [pid for pid in pids if not _stopped(pid)]
@@ -120,7 +122,7 @@ class Signals:
                 return
             for pid in running:
                 _signal(pid, signal.SIGSTOP)
-            before = pids
+            before = None if running else pids
             if time.monotonic() > limit:
                 raise FreezeError(f"the contestant's processes did not stop within {FREEZE_SECONDS} s")
 

@@ -125,6 +125,26 @@ def test_a_busy_tree_stands_still_and_goes_on(tree):
         assert tree.all_move()
 
 
+def test_one_that_is_woken_after_it_was_looked_at_is_looked_at_again(monkeypatch):
+    """A stops, B wakes it and stops: a scan that sees A before and B after finds both stopped, and A runs."""
+    freezer = freeze.Signals()
+    freezer.attach(1)
+    states = {"A": [False, True, False, True, True, True], "B": [False, True, True, True, True, True]}
+    seen = {"A": 0, "B": 0}
+    sent = []
+
+    def stopped(pid):
+        seen[pid] += 1
+        return states[pid][seen[pid] - 1]
+
+    monkeypatch.setattr(freeze, "descendants", lambda init: {"A", "B"})
+    monkeypatch.setattr(freeze, "_stopped", stopped)
+    monkeypatch.setattr(freeze, "_signal", lambda pid, number: sent.append(pid))
+    freezer.freeze()
+    # scan 1: both run. 2: both look stopped, but A has been woken since. 3: A runs. 4 and 5: both are stopped.
+    assert seen == {"A": 5, "B": 5} and sorted(sent) == ["A", "A", "B"]
+
+
 def test_freezing_twice_is_freezing_once(tree):
     tree.freezer.freeze()
     tree.freezer.freeze()

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from harness.search.space import load_space
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "suite" / "templates"
-pytest.importorskip("triton")
+pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 
 RUN = """
 import importlib.util, json, sys

@@ -50,6 +50,8 @@ def test_task_is_complete(name):
 def test_reference_passes_its_own_task_with_room(name, dtype, size):
     """At every allowed scale, by the judge's own rules, of which PyTorch's error may then only be a part."""
     task = CONTENT.task(name)
+    if name == "conv2d":  # a dimension more than the others: PyTorch's own takes a minute in half types at 64
+        size = min(size, 24)
     for scale in scales(task):
         inputs, outputs, oracle = run(task, small(task, size), dtype, scale)
         asked = SimpleNamespace(outputs=[(o.dtype, tuple(o.shape)) for o in outputs], dtype=dtype, scale=scale)
