@@ -38,8 +38,9 @@ def test_one_holder_at_a_time_and_waiting_is_announced(tmp_path, monkeypatch):
 
 
 def test_two_devices_do_not_wait_for_each_other(tmp_path):
-    with DeviceLease("cpu", folder=tmp_path).hold(), DeviceLease("cuda:0", folder=tmp_path).hold():
-        pass
+    told: list[str] = []
+    with DeviceLease("cpu", folder=tmp_path).hold(told.append), DeviceLease("cuda:0", folder=tmp_path).hold(told.append):
+        assert told == []
 
 
 def test_a_greedy_run_does_not_starve_another(tmp_path):
