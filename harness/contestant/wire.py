@@ -59,9 +59,10 @@ def receive(sock: socket.socket, deadline: float | None = None, limit: int = MAX
     return decode(_exactly(sock, length, deadline))
 
 
-def receive_with_fds(sock: socket.socket, most: int = 64) -> tuple[dict, list[int]]:
-    """One message and the descriptors that came with it (blocking; for the trusted control socket)."""
+def receive_with_fds(sock: socket.socket, most: int = 64, deadline: float | None = None) -> tuple[dict, list[int]]:
+    """One message and the descriptors that came with it (for trusted sockets). Raises as `receive` does."""
     fds = array.array("i")
+    _wait(sock, select.POLLIN, deadline)
     try:
         data, ancillary, _flags, _address = sock.recvmsg(_HEADER.size, socket.CMSG_LEN(most * fds.itemsize))
     except ConnectionError:
@@ -71,11 +72,11 @@ def receive_with_fds(sock: socket.socket, most: int = 64) -> tuple[dict, list[in
             fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
     if not data:
         raise WireClosed("closed")
-    data += _exactly(sock, _HEADER.size - len(data), None) if len(data) < _HEADER.size else b""
+    data += _exactly(sock, _HEADER.size - len(data), deadline) if len(data) < _HEADER.size else b""
     (length,) = _HEADER.unpack(data)
     if length > MAX_MESSAGE:
         raise WireError("oversized message")
-    return decode(_exactly(sock, length, None)), list(fds)
+    return decode(_exactly(sock, length, deadline)), list(fds)
 
 
 def decode(body: bytes) -> dict:

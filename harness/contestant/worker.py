@@ -25,6 +25,7 @@ import warnings
 
 import torch
 
+from harness.containment import syscalls
 from harness.contestant import wire
 
 _REPORT_CHARACTERS = 6000
@@ -38,8 +39,7 @@ class Refusal(Exception):
         self.status = status
 
 
-def main(sock: socket.socket, inputs_fd: int, outputs_fd: int, own_root: bool) -> None:
-    scratch = "/scratch" if own_root else tempfile.mkdtemp(prefix="gauntlet-scratch-")
+def main(sock: socket.socket, inputs_fd: int, outputs_fd: int, scratch: str) -> None:
     prepare_scratch(scratch)
     loop = Loop(scratch, inputs_fd, outputs_fd)
     own = os.getpid()
@@ -297,6 +297,14 @@ class Loop:
         pieces = [torch.zeros(piece, dtype=torch.uint8) for _ in range(-(-wanted // piece))]
         del pieces
         return {"touched": slots}
+
+    def settle_down(self, message: dict, fds: list[int]) -> dict:
+        """Give up starting processes, where the judge has no means to see to that itself."""
+        try:
+            syscalls.refuse_processes()
+        except OSError:
+            return {"settled": False}
+        return {"settled": True}
 
     def prepare(self, message: dict, fds: list[int]) -> dict:
         """Between blocks: let go of the last block's answers."""

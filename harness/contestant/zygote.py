@@ -9,13 +9,18 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
+from pathlib import Path
+from typing import NamedTuple
 
-from harness.contestant import contain, syscalls, wire
+from harness.containment import landlock, limits, namespaces as spaces, privileges, root, syscalls
+from harness.contestant import wire
 
 FULL = ["user", "pid", "mount", "net", "ipc", "uts", "cgroup"]
 
@@ -25,7 +30,7 @@ def main(control_fd: int) -> None:
     config, _ = wire.receive_with_fds(control)
     config["control_fd"] = control_fd
     facts = _import_everything(config)
-    contain.adopt_orphans()  # contestants' inits are ours to reap
+    privileges.adopt_orphans()  # contestants' inits are ours to reap
     gc.collect()
     gc.freeze()  # keeps the shared pages of imported modules shared
     wire.send(control, {"ready": True, **facts})
@@ -35,12 +40,13 @@ def main(control_fd: int) -> None:
             request, fds = wire.receive_with_fds(control)
         except wire.WireError:
             break  # the judge is gone: nothing of its contestants may outlive it
+        gate: list[int] = []
         if "ended" in request:
             reply = {"how": _how_it_ended(request["ended"])}
             living.discard(request["ended"])
         else:
             try:
-                reply = spawn(request, fds, config)
+                reply, gate = spawn(request, fds, config)
                 living.add(reply["init"])
             except OSError as error:
                 reply = {"error": f"{error}"}
@@ -49,7 +55,8 @@ def main(control_fd: int) -> None:
             for pid in request["closed"]:
                 _how_it_ended(pid)
                 living.discard(pid)
-        wire.send(control, reply)
+        wire.send(control, reply, gate)
+        wire.close_all(gate)
     for pid in living:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -89,74 +96,92 @@ def _how_it_ended(pid: int, seconds: float = 1.0) -> str:
             return "it ended"  # reaped before
         if found:
             code = os.waitstatus_to_exitcode(status)
-            if code == contain.ABORTED:
+            if code == privileges.ABORTED:
                 return "aborted (SIGABRT)"
             return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         time.sleep(0.001)
     return ""
 
 
-def spawn(request: dict, fds: list[int], config: dict) -> dict:
+def spawn(request: dict, fds: list[int], config: dict) -> tuple[dict, list[int]]:
     """Fork a contestant. fds: its socket, input arena, output arena, output pipe, then one per cgroup.procs file.
 
-    Returns {"init": pid of its first process, "level": what containment it got}; raises OSError when even the weakest
-    wanted level cannot be had.
+    Returns {"init": pid of its first process, "level": what containment it got}, and the descriptor of the gate through
+    which it asks for new processes, if there is one; raises OSError when even the weakest wanted level cannot be had.
     """
     refusals = []
-    for namespaces, fresh_proc, own_root in levels(request.get("containment", "auto")):
+    for rung in levels(request.get("containment", "auto")):
         try:
-            init, filtered = _try_spawn(request, fds, config, namespaces, fresh_proc, own_root)
+            init, layers, gate = _try_spawn(request, fds, config, rung)
         except OSError as error:
-            refusals.append(f"{'+'.join(namespaces) or 'no namespaces'}: {error}")
+            refusals.append(f"{'+'.join(rung.namespaces) or 'no namespaces'}: {error}")
             continue
-        level = {"namespaces": namespaces, "private_root": own_root, "fresh_proc": fresh_proc,
-                 "uid": "mapped" if "user" in namespaces else "unchanged", "refused": refusals,
-                 "seccomp": filtered}
-        return {"init": init, "level": level}
+        level = {"namespaces": rung.namespaces, "private_root": rung.own_root, "fresh_proc": rung.fresh_proc,
+                 "refused": refusals, **layers}
+        return {"init": init, "level": level}, gate
     raise OSError("no contestant could be started: " + "; ".join(refusals))
 
 
-def levels(wanted: str) -> list[tuple[list[str], bool, bool]]:
-    """(namespaces, fresh /proc, private root) from strongest to weakest. "none" is for tests of the judge alone."""
+class Rung(NamedTuple):
+    """One step of the ladder of containment. landlock: whether it is asked for; it may be refused all the same."""
+
+    namespaces: list[str]
+    fresh_proc: bool
+    own_root: bool
+    landlock: bool = True
+
+
+def levels(wanted: str) -> list[Rung]:
+    """From strongest to weakest. "none", and "rung N" for the N-th step alone, are for tests."""
     without_user = [n for n in FULL if n != "user"]
-    ladder = [(FULL, True, True), (FULL, False, True)]
+    ladder = [Rung(FULL, True, True), Rung(FULL, False, True)]
     if os.geteuid() == 0:
-        ladder += [(without_user, True, True)]
-    ladder += [(["user", "pid", "net", "ipc"], False, False), ([], False, False)]
+        ladder += [Rung(without_user, True, True), Rung(without_user, False, True)]
+    ladder += [Rung(["user", "pid", "net", "ipc"], False, False), Rung([], False, False)]
     if wanted == "full":
         return ladder[:1]
-    return ladder[-1:] if wanted == "none" else ladder
+    if wanted.startswith("rung "):
+        return [ladder[int(wanted.removeprefix("rung "))]]
+    return [Rung([], False, False, landlock=False)] if wanted == "none" else ladder
 
 
-def _try_spawn(request, fds, config, namespaces, fresh_proc, own_root) -> tuple[int, str]:
-    """Fork into the namespaces, map ids, wait until the child is contained: (its pid, whether system calls are filtered)."""
+def _try_spawn(request, fds, config, rung: Rung) -> tuple[int, dict, list[int]]:
+    """Fork into the namespaces, map ids, wait until the child is contained: (its pid, its layers, its gate)."""
     mine, theirs = socket.socketpair()
+    scratch = "/scratch" if rung.own_root else tempfile.mkdtemp(prefix=f"gauntlet-scratch-{os.getpid()}-", dir="/tmp")
     # Not yet into a cgroup namespace: its root is to be the contestant's own group.
-    init = contain.fork_into([n for n in namespaces if n != "cgroup"])
+    init = spaces.fork_into([n for n in rung.namespaces if n != "cgroup"])
     if init == 0:
         mine.close()
-        _init(theirs, request, fds, config, namespaces, fresh_proc, own_root)
+        _init(theirs, request, fds, config, rung, scratch)
     theirs.close()
+    gate: list[int] = []
     try:
         mine.settimeout(20)
         for fd in fds[4:]:
             os.write(fd, str(init).encode())
-        if "user" in namespaces:
-            contain.write_maps(init, request["outside_id"])
+        if "user" in rung.namespaces:
+            spaces.write_maps(init, request["outside_id"])
+            if not rung.own_root and config["root"]:
+                os.chown(scratch, request["outside_id"], request["outside_id"])
         wire.send(mine, {"mapped": True})
-        answer = wire.receive(mine)
-        if "error" in answer:
-            raise OSError(answer["error"])
-        return init, answer["seccomp"]
+        answer, gate = wire.receive_with_fds(mine)
+        layers = answer if "error" in answer else wire.receive(mine)
+        if "error" in layers:
+            raise OSError(layers["error"])
+        return init, {**layers, "scratch": scratch}, gate
     except (wire.WireError, TimeoutError, OSError) as error:
         os.kill(init, signal.SIGKILL)  # not yet reaped: the pid is still its own
         os.waitpid(init, 0)
+        wire.close_all(gate)
+        if not rung.own_root:
+            shutil.rmtree(scratch, ignore_errors=True)
         raise OSError(str(error)) from None
     finally:
         mine.close()
 
 
-def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, own_root) -> None:
+def _init(report: socket.socket, request, fds, config, rung: Rung, scratch: str) -> None:
     """The contestant's first process: builds its root, drops privileges, and is the worker. Never returns.
 
     In a pid namespace it is pid 1, and whatever it starts ends with it. Without one its offspring has to be watched by a
@@ -169,45 +194,82 @@ def _init(report: socket.socket, request, fds, config, namespaces, fresh_proc, o
         fds = fds[:4]
         os.setsid()
         wire.receive(report)  # in its cgroups, ids mapped
-        contain.die_with_parent(signal.SIGKILL)
-        contain.adopt_orphans()
-        if "cgroup" in namespaces:
-            contain.unshare(["cgroup"])
+        privileges.die_with_parent(signal.SIGKILL)
+        privileges.adopt_orphans()
+        if "cgroup" in rung.namespaces:
+            spaces.unshare(["cgroup"])
         os.dup2(fds[3], 2)
-        if own_root:
-            if "user" in namespaces and config["root"]:
+        if rung.own_root:
+            if "user" in rung.namespaces and config["root"]:
                 os.setresgid(0, 0, 0)
                 os.setresuid(0, 0, 0)
-            contain.build_root(config["new_root"], config["binds"], config["masks"], request["scratch"], fresh_proc)
-            if "user" in namespaces:
+            root.build_root(config["new_root"], config["binds"], config["masks"], request["scratch"], rung.fresh_proc)
+            if "user" in rung.namespaces:
                 try:
-                    contain.no_nested_namespaces()
+                    spaces.forbid_nested()
                 except OSError:
                     pass  # /proc/sys is read-only in some containers; capabilities are dropped all the same
-        contain.set_limits(request["processes"], request["data_bytes"])
-        contain.drop_privileges("user" in namespaces)
-        contain.die_with_parent(signal.SIGKILL)  # changing ids clears it
-        contain.exit_on_abort()
-        try:
-            syscalls.refuse_syscalls()
-            filtered = "yes"
-        except OSError as error:
-            filtered = f"no: {error.strerror}"
-        wire.send(report, {"contained": True, "seccomp": filtered})
+        limits.set_limits(request["processes"], request["data_bytes"])
+        layers = _irrevocably(report, request, config, rung, scratch)
+        wire.send(report, layers)
         report.close()
-        if "pid" not in namespaces:
+        if "pid" not in rung.namespaces:
             _watch(fds)
-        _worker(fds, own_root, sys.modules[config["worker"]])
+        _worker(fds, scratch, sys.modules[config["worker"]])
     except BaseException as error:
         _tell(report, error)
         os._exit(1)
+
+
+def _irrevocably(report: socket.socket, request, config, rung: Rung, scratch: str) -> dict:
+    """Drop privileges, files and system calls for good; what came of each layer, in words for the record.
+
+    The gate is handed over in a message of its own: afterwards no descriptor can be sent from here.
+    """
+    become, uid = spaces.INSIDE_ID, "mapped"
+    if "user" not in rung.namespaces:
+        become, uid = None, "unchanged"
+        if config["root"] and (rung.landlock or rung.own_root):
+            if rung.own_root or _open_to_all(sys.prefix):
+                become, uid = request["outside_id"], "an unused one"
+                os.chown(scratch, become, become)
+            else:
+                uid = f"unchanged: others may not enter {sys.prefix}"
+    privileges.drop_privileges(become)
+    privileges.die_with_parent(signal.SIGKILL)  # changing ids clears it
+    privileges.exit_on_abort()
+    own = ["/proc", "/dev"] if rung.own_root else ["/proc/self", *(f"/proc/{name}" for name in root.PROC_FILES)]
+    files = ([*config["binds"], *own], root.WRITABLE if rung.own_root else [scratch],
+             [f"/dev/{name}" for name in root.DEVICES])
+    layers = {"uid": uid, "landlock": "no: not asked for"}
+    if rung.landlock:
+        layers["landlock"] = _layer(lambda: f"yes, version {landlock.restrict(*files)}")
+    gate: list[int] = []
+    layers["gate"] = _layer(lambda: gate.append(syscalls.supervise_processes()) or "yes")
+    wire.send(report, {"contained": True}, gate)
+    wire.close_all(gate)
+    layers["seccomp"] = _layer(lambda: syscalls.refuse_syscalls("net" in rung.namespaces) or "yes")
+    return layers
+
+
+def _layer(install) -> str:
+    """What came of a layer, in words: what `install` returns, or why it was refused."""
+    try:
+        return install()
+    except OSError as error:
+        return f"no: {error.strerror}"
+
+
+def _open_to_all(path: str) -> bool:
+    """Whether a stranger may walk down to `path`."""
+    return all(os.stat(folder).st_mode & 1 for folder in (path, *Path(path).parents))
 
 
 def _watch(fds: list[int]) -> None:
     """Fork: the child returns; the parent adopts orphans until the child ends, and ends as it did."""
     worker = os.fork()
     if worker == 0:
-        contain.die_with_parent(signal.SIGKILL)
+        privileges.die_with_parent(signal.SIGKILL)
         return
     wire.close_all(fds)
     while True:
@@ -220,7 +282,7 @@ def _watch(fds: list[int]) -> None:
             os._exit(code & 0xFF)
 
 
-def _worker(fds: list[int], own_root: bool, worker) -> None:
+def _worker(fds: list[int], scratch: str, worker) -> None:
     code = 1
     try:
         sock, inputs, outputs, pipe = fds
@@ -230,7 +292,7 @@ def _worker(fds: list[int], own_root: bool, worker) -> None:
         os.dup2(null, 0)
         os.close(null)
         os.close(pipe)
-        worker.main(socket.socket(fileno=sock), inputs, outputs, own_root)
+        worker.main(socket.socket(fileno=sock), inputs, outputs, scratch)
         code = 0
     except BaseException:
         traceback.print_exc()

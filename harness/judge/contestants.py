@@ -24,10 +24,14 @@ from pathlib import Path
 from harness.contestant import wire
 from harness.judge import freeze, limits
 from harness.judge.arena import Arena
+from harness.judge.gate import Gate
+from harness.judge.level import describe
+from harness.judge.visible import cores, sweep, visible_paths
 
 OUTPUT_TAIL = 16_384
 ZYGOTE_START_S = 180.0
 SPAWN_S = 30.0
+PROCESSES = 256  # of a contestant, threads included
 MESSAGE = 8000  # characters of what a contestant reports, a compiler's log at the longest
 _LABELS = itertools.count()  # of the process, not of a zygote: one process may hold two judges
 _ENVIRONMENT = {
@@ -69,7 +73,7 @@ class Zygote:
         self.kind, self.parent, self.freezer_reason = freeze.best_available()
         for parent in {self.parent, *limits.parents()} - {None}:
             freeze.sweep(parent)
-        sweep_roots(Path(tempfile.gettempdir()))
+        sweep(Path(tempfile.gettempdir()))
         self._new_root = tempfile.mkdtemp(prefix=f"gauntlet-root-{os.getpid()}-")
         ours, theirs = socket.socketpair()
         package = Path(__file__).resolve().parents[1]
@@ -109,20 +113,20 @@ class Zygote:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the hello is sent, else it names nobody
         read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(write_end, True)
-        bound = limits.memory_group(f"gauntlet-{os.getpid()}-{label}", memory)
+        bound = limits.bind(f"gauntlet-{os.getpid()}-{label}", freezer, memory, PROCESSES)
         procs = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in [*freezer.procs_files(), *bound.procs_files()]]
         try:
-            wire.send(self.control, {"scratch": scratch, "processes": 256,
-                                     "data_bytes": None if bound.path else memory, "containment": self.containment,
+            wire.send(self.control, {"scratch": scratch, "processes": PROCESSES,
+                                     "data_bytes": None if bound.has("memory") else memory, "containment": self.containment,
                                      "outside_id": 1_600_000_000 + random.SystemRandom().randrange(10**8),
                                      "closed": self._closed},
                       [theirs.fileno(), inputs.fd, outputs.fd, write_end, *procs])
-            reply = wire.receive(self.control, time.monotonic() + SPAWN_S)
+            reply, gate = wire.receive_with_fds(self.control, deadline=time.monotonic() + SPAWN_S)
             self._closed = []
         except (wire.WireError, OSError) as error:
             self.process.kill()  # a late answer would be taken for that to the next request
             self.process.wait()
-            reply = {"error": f"the zygote does not answer: {error}"}
+            reply, gate = {"error": f"the zygote does not answer: {error}"}, []
         finally:
             theirs.close()
             wire.close_all([write_end, *procs])
@@ -132,9 +136,10 @@ class Zygote:
             ours.close()
             os.close(read_end)
             raise MachineFault(f"no contestant could be started: {reply['error']}")
-        freezer.attach(reply["init"])
-        level = dict(reply["level"], memory_limit=bound.name)
-        return Contestant(ours, read_end, reply["init"], freezer, bound, level, self)
+        level = dict(reply["level"], memory_limit=bound.names["memory"], process_limit=bound.names["pids"])
+        watchdog = None if bound.has("memory") else limits.Watchdog(reply["init"], memory, inputs.size + outputs.size)
+        return Contestant(ours, read_end, reply["init"], freezer, bound, level, self,
+                          gate=Gate(gate[0]) if gate else None, watchdog=watchdog)
 
     def how_it_ended(self, init: int) -> str:
         """How the first process of a contestant ended, in words; empty when it did not, or nobody knows."""
@@ -166,8 +171,8 @@ class Contestant:
     """One contained process tree. Created running; `freeze` and `thaw` are the judge's."""
 
     def __init__(self, sock: socket.socket, pipe: int, init: int, freezer, bound, level: dict,
-                 zygote: Zygote):
-        self.zygote, self.ended = zygote, ""
+                 zygote: Zygote, gate: Gate | None = None, watchdog: limits.Watchdog | None = None):
+        self.zygote, self.ended, self.gate, self.watchdog = zygote, "", gate, watchdog
         self.sock, self.pipe, self.init, self.freezer, self.bound = sock, pipe, init, freezer, bound
         self.level = dict(level, freezer=freezer.name)
         self.level["level"] = describe(self.level)
@@ -177,19 +182,26 @@ class Contestant:
         sock.setblocking(False)
         self.pid = init
         try:
+            self._join()
             self.pid = self._hello()
             self._try_reading()
         except BaseException:
             self.close()
             raise
 
+    def _join(self) -> None:
+        try:
+            self.freezer.attach(self.init)
+        except OSError as error:
+            raise MachineFault(f"a contestant escapes its freezer: {error.strerror}") from None
+
     def _hello(self) -> int:
         """The worker's pid as the judge sees it: the kernel translates credentials into the reader's namespace."""
         deadline = time.monotonic() + SPAWN_S
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
-        if not poll.poll(SPAWN_S * 1e3):
-            raise MachineFault("a new contestant did not say hello")
+        try:
+            self._await_data(deadline)
+        except wire.WireTimeout:
+            raise MachineFault("a new contestant did not say hello") from None
         data, ancillary, _flags, _ = self.sock.recvmsg(4096, socket.CMSG_SPACE(12))
         self.buffer += data
         pid = 0
@@ -250,29 +262,45 @@ class Contestant:
 
     def receive(self, deadline: float) -> dict:
         """The next message; drains what the candidate prints meanwhile, so that no print can block it."""
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
-        poll.register(self.pipe, select.POLLIN)
         while True:
             message = self._complete()
             if message is not None:
                 return message
+            self._await_data(deadline)
+            try:
+                data = self.sock.recv(1 << 20)
+            except BlockingIOError:
+                continue
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise wire.WireClosed("closed") if not self.buffer else wire.WireError("closed in mid-message")
+            self.buffer += data
+
+    def _await_data(self, deadline: float) -> None:
+        """Return once the socket can be read; meanwhile serve what else it waits for: its output, its gate."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        poll.register(self.pipe, select.POLLIN)
+        if self.gate is not None and self.gate.fileno() >= 0:
+            poll.register(self.gate.fileno(), select.POLLIN)
+        while True:
             left = deadline - time.monotonic()
-            ready = dict(poll.poll(left * 1e3)) if left > 0 else {}
-            if not ready:
+            if left <= 0:
                 raise wire.WireTimeout("no answer before the deadline")
-            if self.sock.fileno() in ready:
-                try:
-                    data = self.sock.recv(1 << 20)
-                except BlockingIOError:
-                    continue
-                except ConnectionError:
-                    data = b""
-                if not data:
-                    raise wire.WireClosed("closed") if not self.buffer else wire.WireError("closed in mid-message")
-                self.buffer += data
+            ready = dict(poll.poll(1e3 * (left if self.watchdog is None else min(left, limits.WATCH_SECONDS))))
             if self.pipe in ready and not self.drain():
                 poll.unregister(self.pipe)
+            if self.gate is not None and (event := ready.get(self.gate.fileno())) is not None:
+                if event & select.POLLHUP:  # nobody is left who could ask
+                    poll.unregister(self.gate.fileno())
+                else:
+                    self.gate.let_through()
+            if self.watchdog is not None and (used := self.watchdog.over()):
+                raise Lost("out_of_memory", f"the candidate's processes together hold {used >> 20} MiB; "
+                                            f"the limit is {self.watchdog.limit >> 20} MiB")
+            if self.sock.fileno() in ready:
+                return
 
     def _complete(self) -> dict | None:
         if len(self.buffer) < 4:
@@ -316,6 +344,18 @@ class Contestant:
         return Lost(status, f"the process ended {when}: {reason}")
 
     # ---------------------------------------------------------------- freezing, reading, ending
+
+    def no_new_processes(self) -> None:
+        """From now on it can start threads, but neither processes nor programs: asked for before its first timed block.
+
+        Where the kernel knows no gate the contestant itself is asked to give them up, which binds the honest only.
+        """
+        if self.gate is not None:
+            self.gate.let_all_through()
+            self.gate.close()
+        else:
+            self.ask({"op": "settle_down"}, SPAWN_S)
+            self.freeze()
 
     def freeze(self) -> None:
         """Stop the whole tree and know that it has stopped. Lost("tampered") when it does not come to rest."""
@@ -373,6 +413,10 @@ class Contestant:
         os.close(self.pipe)
         self.freezer.close()
         self.bound.close()
+        if self.gate is not None:
+            self.gate.close()
+        if not self.level["private_root"]:
+            shutil.rmtree(self.level["scratch"], ignore_errors=True)
 
 
 # Not infra_error: what a candidate's process says about the machine is never believed.
@@ -392,53 +436,3 @@ _process_vm_readv = ctypes.CDLL(None, use_errno=True).process_vm_readv
 _process_vm_readv.restype = ctypes.c_ssize_t
 _process_vm_readv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong,
                               ctypes.c_ulong]
-
-
-def describe(level: dict) -> str:
-    """One phrase for a containment level: "namespaces" with everything this version has, else "reduced" and what lacks."""
-    lacking = [name for name in ("user", "pid", "mount", "net", "ipc") if name not in level["namespaces"]]
-    if len(lacking) == 5:
-        return f"none; frozen by {level['freezer']}"
-    parts = [f"no {name} namespace" for name in lacking]
-    parts += [] if level["private_root"] else ["the machine's own files"]
-    parts += [] if level["fresh_proc"] else ["the machine's own /proc"]
-    parts += [] if level["seccomp"] == "yes" else ["no seccomp"]
-    how = "namespaces, private root, seccomp" if not parts else "reduced: " + ", ".join(parts)
-    return f"{how}; frozen by {level['freezer']}; memory bound by {level['memory_limit']}"
-
-
-def sweep_roots(folder: Path) -> None:
-    """Remove the empty mount points that killed judges have left in `folder`."""
-    for path in folder.glob("gauntlet-root-*-*"):
-        owner = path.name.split("-")[2]
-        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
-            try:
-                path.rmdir()
-            except OSError:
-                continue  # another user's, or not empty: not ours to remove
-
-
-def cores() -> int:
-    """CPU cores this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
-def visible_paths(package: Path, paths: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
-    """(read-only binds, masked folders): the interpreter, its packages, the toolchain and our contestant room; nothing
-    of the user's, no task, solution, result or archive."""
-    system = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/alternatives", "/etc/ld.so.cache",
-              "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/opt/rocm"]
-    python = [sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))]
-    # Only folders of packages: the judge's sys.path may also hold the checkout or the folder it was started in.
-    packages = [p for p in paths if os.path.isdir(p) and p.rstrip("/").endswith(("site-packages", "dist-packages"))]
-    torch_spec = importlib.util.find_spec("torch")
-    if torch_spec and torch_spec.origin:
-        packages.append(str(Path(torch_spec.origin).parents[1]))
-    binds: list[str] = []
-    for path in [*system, *python, *packages, *extra, str(package / "contestant")]:
-        path = os.path.abspath(path)
-        if os.path.lexists(path) and not any(path == b or path.startswith(b + "/") for b in binds):
-            binds.append(path)
-    masks = [str(p) for p in (package,) if any(str(p).startswith(b + "/") for b in binds)]
-    return binds, masks
-

@@ -34,7 +34,8 @@ class CgroupV2:
         return [self.path / "cgroup.procs"]
 
     def attach(self, init: int) -> None:
-        return  # the process joined through the procs file before it left its namespaces
+        """The process has joined through the procs file before it left its namespaces; OSError when it is elsewhere."""
+        _check_joined(self.path, init)
 
     def freeze(self) -> None:
         os.pwrite(self._freeze, b"1", 0)
@@ -69,7 +70,7 @@ class CgroupV1:
         return [self.path / "cgroup.procs"]
 
     def attach(self, init: int) -> None:
-        return
+        _check_joined(self.path, init)
 
     def freeze(self) -> None:
         os.pwrite(self._state, b"FROZEN", 0)
@@ -228,6 +229,11 @@ def _own(kind: str, option: str) -> str:
             if (kind == "cgroup2" and controllers == "") or (option and option in controllers.split(",")):
                 return path
     return "/"
+
+
+def _check_joined(path: Path, init: int) -> None:
+    if init not in _pids(path / "cgroup.procs"):
+        raise OSError(0, f"process {init} did not join {path}")
 
 
 def _pids(path: Path) -> list[int]:

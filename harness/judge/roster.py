@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import harness.contestant
-from harness.judge.arena import Arena
+from harness.judge.arena import Arena, sealed_copy
 from harness.judge.block import Player
 from harness.judge.builds import Builds
 from harness.judge.contestants import Lost, MachineFault, Zygote
@@ -55,7 +55,7 @@ class Roster:
         fds: list[int] = []
         try:
             if candidate.language == "cpp":
-                fds = [os.open(shared_object, os.O_RDONLY | os.O_CLOEXEC)]
+                fds = [sealed_copy(shared_object)]
             else:
                 message["source"] = candidate.source
                 warm = self.builds.warm_path(candidate, dtype, self.zygote.facts["versions"])
@@ -83,6 +83,10 @@ class Roster:
         if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds < 1e9:
             raise Lost("tampered", "the warm-up was answered with something else")
         return float(seconds) / max(1, min(calls, layout.slots))
+
+    def no_new_processes(self, player: Player) -> None:
+        """Said before a player's first timed block: what it needs is running by now."""
+        player.contestant.no_new_processes()
 
     def keep_warm(self, player: Player, candidate: Candidate, dtype: str, seconds: float) -> None:
         """Keep the compile caches that a Python candidate has made, so that its next instances start warm.
@@ -117,6 +121,7 @@ class Roster:
                 players[index] = player = self.start(candidate, task, layout.dtype, limits, threads=threads)
                 seconds = self.seat(player, layout, limits)
                 self.keep_warm(player, candidate, layout.dtype, WARM_CALLS * seconds)
+                self.no_new_processes(player)
             except Lost as lost:
                 raise MachineFault(f"the {kind} baseline of task {task.name} failed: {lost}") from None
         player = players[index]
@@ -133,6 +138,7 @@ class Roster:
         layout.slots = min(layout.slots, 64)
         player = self.start(Candidate(source=source, entry="kernel"), nothing, "float32", Limits())
         self.seat(player, layout, Limits())
+        self.no_new_processes(player)
         return player, layout
 
     def _make_room(self, layout: Layout, index: int) -> None:

@@ -153,6 +153,7 @@ class Match:
         try:
             seconds = self.roster.seat(player, self.layout, self.request.limits)
             self.roster.keep_warm(player, self.candidate, self.layout.dtype, WARM_CALLS * seconds)
+            self.roster.no_new_processes(player)
         except BaseException:
             player.close()
             raise

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from inside_out import MIB, SECRET, load
 
-from harness.contestant import contain
+from harness.containment import namespaces, root, system
 from harness.judge import freeze
 from harness.judge.contestants import Lost
 
@@ -44,7 +44,7 @@ facts["command_lines"] = [open(f"/proc/{p}/cmdline").read() for p in facts["pids
 facts["fds"] = [os.readlink(f"/proc/{p}/fd/{fd}") for p in facts["pids"] for fd in os.listdir(f"/proc/{p}/fd")
                 if os.path.lexists(f"/proc/{p}/fd/{fd}")]
 facts["mounts"] = [(f[1], f[3].split(",")) for f in map(str.split, open("/proc/self/mounts"))]
-facts["interfaces"] = [name for _, name in socket.if_nameindex()]
+facts["interfaces"] = [line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line]
 sock = socket.socket()
 answer = fcntl.ioctl(sock, 0x8913, struct.pack("16sH14s", b"lo", 0, b""))
 facts["lo_is_up"] = bool(struct.unpack("16sH14s", answer)[1] & 1)
@@ -79,7 +79,7 @@ def full(spawn):
 
 
 def test_it_is_nobody(full, facts):
-    assert facts["status"]["Uid"] == facts["status"]["Gid"] == [str(contain.INSIDE_ID)] * 4
+    assert facts["status"]["Uid"] == facts["status"]["Gid"] == [str(namespaces.INSIDE_ID)] * 4
     assert facts["status"]["Groups"] in ([], ["65534"] * len(facts["status"]["Groups"]))
 
 
@@ -147,16 +147,17 @@ def test_it_reaches_no_server_of_this_machine(inside):
 facts["tcp"] = tried(socket.socket().connect, ("127.0.0.1", {port}))
 facts["outside"] = tried(socket.socket().connect, ("192.0.2.1", 80))
 facts["unix"] = tried(socket.socket(socket.AF_UNIX).connect, "\\0{name}")
-facts["down"] = __import__("harness.contestant.contain").contestant.contain.loopback_is_down()
+facts["down"] = __import__("harness.containment.namespaces").containment.namespaces.loopback_is_down()
 """
         found = inside(source)
-        assert socket.create_connection(("127.0.0.1", port)) and not contain.loopback_is_down()
-    assert found == {"tcp": "ENETUNREACH", "outside": "ENETUNREACH", "unix": "ECONNREFUSED", "down": True}
+        assert socket.create_connection(("127.0.0.1", port)) and not namespaces.loopback_is_down()
+    assert found["down"] and {found["tcp"], found["outside"]} <= {"ENETUNREACH", "EACCES"}, found
+    assert found["unix"] in ("ECONNREFUSED", "EPERM")
 
 
 def test_shared_memory_of_other_processes_is_out_of_reach(inside):
     """System V segments belong to the ipc namespace."""
-    libc = contain.libc
+    libc = system.libc
     segment = libc.shmget(0x6A756467, 4096, 0o1666)
     try:
         found = inside(COMMON + "facts['id'] = libc.shmget(0x6a756467, 4096, 0)")
@@ -182,7 +183,12 @@ def test_it_cannot_read_what_is_not_its_business(full, inside, tmp_path):
 def test_folders_on_the_way_to_the_interpreter_hold_nothing_else(full, inside):
     """A home folder may have to appear, because Python is installed below it: with no other entry."""
     home = str(Path.home())
-    found = inside(COMMON + f"facts['home'] = os.listdir({home!r}) if os.path.exists({home!r}) else []")
+    found = inside(COMMON + f"""
+try:
+    facts["home"] = os.listdir({home!r})
+except (FileNotFoundError, PermissionError):  # Landlock does not even let it be listed
+    facts["home"] = []
+""")
     needed = {Path(p).resolve().relative_to(home).parts[0] for p in (sys.prefix, sys.base_prefix)
               if Path(p).resolve().is_relative_to(home)}
     assert set(found["home"]) <= needed
@@ -211,7 +217,7 @@ facts["allowed"] = {{p: tried(make, p) for p in ("/scratch", "/scratch/tmp", "/t
 
 
 def test_there_are_five_devices(full, facts):
-    assert facts["devices"] == sorted([*contain.DEVICES, "fd", "shm"])
+    assert facts["devices"] == sorted([*root.DEVICES, "fd", "shm"])
 
 
 @pytest.mark.parametrize("folder", ["/scratch", "/tmp", "/dev/shm"])
@@ -289,7 +295,7 @@ except OSError:
     facts["uids"] = []  # it has already given up
 child.kill()
 """)
-    assert set(found["uids"]) <= {str(contain.INSIDE_ID)}
+    assert set(found["uids"]) <= {str(namespaces.INSIDE_ID)}
 
 
 def test_limits_are_set(facts):
@@ -314,7 +320,7 @@ facts["error"] = tried(bomb)
 
 def test_limits_hold_where_there_is_no_cgroup():
     """set_limits alone, in a process of its own."""
-    code = ("from harness.contestant.contain import set_limits\n"
+    code = ("from harness.containment.limits import set_limits\n"
             "set_limits(100, 400 * 2**20)\n"
             "try:\n    bytearray(600 * 2**20)\nexcept MemoryError:\n    print('bounded')\n")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -435,11 +441,11 @@ def groups_of(contestant):
 
 def test_a_refused_step_says_what_was_refused():
     with pytest.raises(OSError, match="mount nowhere on /nowhere"):
-        contain.mount("nowhere", "/nowhere", "tmpfs", 0)
+        root.mount("nowhere", "/nowhere", "tmpfs", 0)
 
 
 def test_the_parents_end_ends_it():
-    code = ("import os, signal, time\nfrom harness.contestant.contain import die_with_parent\n"
+    code = ("import os, signal, time\nfrom harness.containment.privileges import die_with_parent\n"
             "r, w = os.pipe()\n"
             "if os.fork() == 0:\n"
             "    die_with_parent(signal.SIGKILL)\n    os.write(w, b'x')\n    time.sleep(60)\n"
@@ -452,7 +458,7 @@ def test_the_parents_end_ends_it():
 def test_orphans_are_adopted():
     code = """
 import os, time
-from harness.contestant.contain import adopt_orphans
+from harness.containment.privileges import adopt_orphans
 adopt_orphans()
 read, write = os.pipe()
 me = os.getpid()

@@ -16,7 +16,9 @@ from harness.contestant import wire
 from harness.contestant.zygote import FULL, levels
 from harness.judge import contestants, freeze, limits
 from harness.judge.arena import Arena
-from harness.judge.contestants import Lost, MachineFault, describe, visible_paths
+from harness.judge.contestants import Lost, MachineFault
+from harness.judge.level import describe, is_contained
+from harness.judge.visible import visible_paths
 
 
 @pytest.fixture
@@ -297,32 +299,52 @@ def test_an_opponent_that_is_killed_costs_one_judgement(judge, ask):
 def test_the_ladder_of_containment(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     as_root = levels("auto")
-    assert as_root[0] == (FULL, True, True) and as_root[-1] == ([], False, False)
-    assert levels("full") == [(FULL, True, True)] and levels("none") == [([], False, False)]
-    strength = [(len(names), fresh, own) for names, fresh, own in as_root]
+    assert as_root[0] == (FULL, True, True, True) and as_root[-1] == ([], False, False, True)
+    assert levels("full") == [(FULL, True, True, True)] and levels("none") == [([], False, False, False)]
+    strength = [(rung.own_root, len(rung.namespaces), rung.fresh_proc) for rung in as_root]
     assert strength == sorted(strength, reverse=True)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert all("user" in names or not names for names, _, _ in levels("auto"))  # who is not root needs its own
+    assert all("user" in rung.namespaces or not rung.namespaces for rung in levels("auto"))  # who is not root needs its own
 
 
-@pytest.mark.parametrize("level", ["auto", "none"])
-def test_judging_works_at_every_level(judge, ask, monkeypatch, level):
+@pytest.mark.parametrize("number", range(len(levels("auto"))))
+def test_judging_works_at_every_level(judge, ask, monkeypatch, number):
+    """A contestant gets one rung of the ladder and nothing better; the weakest still has Landlock and a gate."""
+    rung = levels("auto")[number]
+    zygote = judge.zygote
+    zygote.wait()
+    monkeypatch.setattr(zygote, "containment", f"rung {number}")
+    before = set(Path("/tmp").glob("gauntlet-scratch-*"))
+    result = ask("import os\nopen('x', 'w').write('y')\n" + RIGHT)
+    assert result.status == "ok", result.message
+    assert result.containment["namespaces"] == rung.namespaces and result.containment["private_root"] == rung.own_root
+    assert is_contained(result.containment) == bool(rung.namespaces)
+    words = result.containment["level"]
+    assert words.startswith("full" if number == 0 else "reduced"), words
+    assert result.containment["gate"] == "yes" and result.containment["landlock"].startswith("yes")
+    assert set(Path("/tmp").glob("gauntlet-scratch-*")) == before
+
+
+def test_judging_works_without_any_containment(judge, ask, monkeypatch):
     judge.zygote.wait()
-    monkeypatch.setattr(judge.zygote, "containment", level)
+    monkeypatch.setattr(judge.zygote, "containment", "none")
     result = ask(RIGHT)
     assert result.status == "ok", result.message
-    assert (result.containment["namespaces"] == []) == (level == "none")
-    assert result.containment["level"].startswith("none" if level == "none" else ("namespaces", "reduced"))
+    assert result.containment["level"].startswith("none") and not is_contained(result.containment)
 
 
 def test_a_level_in_words():
     full = {"namespaces": FULL, "private_root": True, "fresh_proc": True, "freezer": "cgroup-v2", "seccomp": "yes",
-            "memory_limit": "memory cgroup v1"}
-    assert describe(full).startswith("namespaces, private root")
+            "memory_limit": "memory cgroup v1", "landlock": "yes, version 7", "gate": "yes"}
+    assert describe(full).startswith("full: namespaces, private root")
     less = dict(full, namespaces=["user", "pid", "net", "ipc"], private_root=False, fresh_proc=False)
     assert describe(less).startswith("reduced: no mount namespace, the machine's own files, the machine's own /proc")
     assert "no seccomp" in describe(dict(full, seccomp="no: not built in"))
-    assert describe(dict(full, namespaces=[])).startswith("none")
+    assert "no Landlock" in describe(dict(full, landlock="no: not built in"))
+    assert "new processes while timed" in describe(dict(full, gate="no: not built in"))
+    assert describe(dict(full, namespaces=[], landlock="no")).startswith("none")
+    assert is_contained(full) and is_contained(less) and not is_contained(dict(less, landlock="no: not built in"))
+    assert not is_contained(dict(full, seccomp="no")) and not is_contained(dict(full, namespaces=["user", "pid"]))
 
 
 # What is visible

@@ -282,19 +282,76 @@ def test_sweeping_ends_what_a_killed_judge_has_left_frozen(kind, tmp_path):
 # Memory
 
 
-def test_a_memory_group_binds_or_says_that_it_does_not():
-    group = limits.memory_group(f"gauntlet-{os.getpid()}-test", 64 * 2**20)
-    if group.path is None:
-        assert group.name == "rlimit of each process" and group.procs_files() == []
-        return
-    code = "import sys; sys.stdin.readline(); x = bytearray(b'x') * (256 << 20)"
+def test_bounds_bind_or_say_that_they_do_not():
+    bounds = limits.bind(f"gauntlet-{os.getpid()}-test", freeze.Signals(), 64 * 2**20, 16)
+    assert set(bounds.names) == {"memory", "pids"}
+    for controller in bounds.names:
+        assert bounds.has(controller) == ("cgroup" in bounds.names[controller])
+    if bounds.has("memory"):
+        code = "import sys; sys.stdin.readline(); x = bytearray(b'x') * (256 << 20)"
+        assert bound_child(bounds, code).returncode == -signal.SIGKILL
+    if bounds.has("pids"):
+        code = ("import os, sys; sys.stdin.readline()\n"
+                "try:\n    while True:\n        if os.fork() == 0:\n            __import__('time').sleep(0.5); os._exit(0)\n"
+                "except BlockingIOError:\n    sys.exit(7)\n")
+        assert bound_child(bounds, code).returncode == 7
+    assert all(path.parent in limits.parents() for path in bounds.paths)
+    assert all(path.exists() for path in bounds.paths)
+    bounds.close()
+    assert not any(path.exists() for path in bounds.paths)
+
+
+def bound_child(bounds, code):
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
-    group.procs_files()[0].write_text(str(child.pid))
+    for path in bounds.procs_files():
+        path.write_text(str(child.pid))
     child.communicate(b"go\n")
-    assert child.returncode == -signal.SIGKILL
-    assert group.path.parent in limits.parents()
-    group.close()
-    assert not group.path.exists()
+    return child
+
+
+def test_in_the_unified_hierarchy_the_freezers_own_group_is_bounded(tmp_path, monkeypatch):
+    """A process is in one group only there: moving it into a second one would take it out of its freezer."""
+    monkeypatch.setattr(freeze, "mounted", lambda kind, option: tmp_path if kind == "cgroup2" else None)
+    group = freeze.CgroupV2.__new__(freeze.CgroupV2)
+    group.path = tmp_path / "mine"
+    group.path.mkdir()
+    for name in ("memory.max", "pids.max"):
+        (group.path / name).write_text("max")
+    bounds = limits.bind("other", group, 12345, 67)
+    assert (group.path / "memory.max").read_text() == "12345" and (group.path / "pids.max").read_text() == "67"
+    assert bounds.paths == [] and bounds.procs_files() == []
+    assert bounds.names == {"memory": "memory cgroup v2", "pids": "pids cgroup v2"}
+    (group.path / "memory.max").unlink()  # a controller that is not enabled has no file
+    assert not limits.bind("other", group, 12345, 67).has("memory")
+
+
+def test_a_process_outside_its_freezer_is_noticed(tmp_path):
+    (tmp_path / "cgroup.procs").write_text("1\n22\n")
+    freeze._check_joined(tmp_path, 22)
+    with pytest.raises(OSError, match="did not join"):
+        freeze._check_joined(tmp_path, 2)
+
+
+def test_the_watchdog_counts_a_whole_tree_and_its_shared_memory():
+    code = ("import mmap, os, sys, time\n"
+            "shared = mmap.mmap(-1, 200 << 20)\n"
+            "shared.write(b'x' * (200 << 20))\n"
+            "if os.fork() == 0:\n    private = b'x' * (150 << 20); print('ready', flush=True); time.sleep(60)\n"
+            "os.wait()\n")
+    tree = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    tree.stdout.readline()
+    try:
+        assert 350 << 20 < limits.Watchdog(tree.pid, 300 << 20, 0).over() < 450 << 20
+        assert limits.Watchdog(tree.pid, 450 << 20, 0).over() == 0
+        patient = limits.Watchdog(tree.pid, 450 << 20, 0)
+        patient.over()
+        patient.limit = 0
+        assert patient.over() == 0  # it has only just looked
+    finally:
+        for pid in freeze.descendants(tree.pid):
+            os.kill(pid, signal.SIGKILL)
+        tree.wait()
+        tree.stdout.close()
 
 
 def ended(pid, seconds=5.0):

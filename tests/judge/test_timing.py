@@ -30,7 +30,7 @@ class World:
     def __init__(self, monkeypatch, clocks, slots=400):
         self.clocks, self.log, self.started, self.closed, self.renewed = clocks, [], [], [], 0
         self.inputs = Arena(1 << 20, contestants_may_write=False)
-        self.controls = {}
+        self.controls, self.gates = {}, []
         self.layout = Layout(TASK, TASK.cases[0].dims, "float32", [(torch.float32, (6, 40))])
         self.layout.slots = slots
         self.layout.fill, self.layout.renew = self.fill, self.renew
@@ -58,6 +58,9 @@ class World:
 
     def keep_warm(self, *arguments):
         return
+
+    def no_new_processes(self, player):
+        self.gates.append((player.instance, [side for side, _ in self.log].count(CANDIDATE)))
 
     def opponent(self, kind, index, task, layout, limits, threads=None):
         self.threads = threads
@@ -179,6 +182,14 @@ def test_who_goes_first_gains_nothing(world):
             return clocks[side](calls, instance) * (1.5 if w.log[-2][0] == "fill" else 1.0)
         w.clocks[side] = clock
     assert w.match(opponents=["eager"]).play().speedup.value == pytest.approx(2)
+
+
+def test_a_candidates_gate_is_closed_before_its_first_block(world):
+    w = world(candidate=line(1e-3), eager=line(2e-3), compile=line(2e-3))
+    w.match(instances=(3, 3)).play()
+    blocks = [blocks for _instance, blocks in w.gates]
+    assert [instance for instance, _ in w.gates] == [0, 1, 2]
+    assert blocks[0] == 0 < blocks[1] < blocks[2]
 
 
 def test_every_candidate_instance_is_a_fresh_one_and_ends(world):
