@@ -143,7 +143,7 @@ class Session:
         failed = next((t for t in self.result.trials if t.status != Status.ok), None)
         if failed:
             self.result.status = failed.status
-            self.result.message = f"{_where(failed)}: {failed.message}"
+            self.result.message = f"{_where(failed)}: {failed.message}{self._only_this_size(failed)}"
             return
         if self.interpreted:
             self.result.message = INTERPRETED
@@ -263,9 +263,18 @@ class Session:
     def _located(self, lost: Lost, item: trials.Plan) -> Lost:
         self.result.trials.append(Trial(kind=item.kind, case=item.case, dims=item.dims, dtype=item.dtype,
                                         scale=item.scale, status=Status(lost.status), message=str(lost)[:500]))
-        found = Lost(lost.status, f"{_where(self.result.trials[-1])}: {lost}")
+        failed = self.result.trials[-1]
+        found = Lost(lost.status, f"{_where(failed)}: {lost}{self._only_this_size(failed)}")
         found.trace = getattr(lost, "trace", "")
         return found
+
+    def _only_this_size(self, failed: Trial) -> str:
+        """What to add when a candidate was right at a case's own size and then failed at another."""
+        right = any(t.kind == "case" and t.status == Status.ok and t.dims != failed.dims for t in self.result.trials)
+        if failed.kind != "small" or not right:
+            return ""
+        own = [name for name in self.task.dynamic if name in failed.dims]
+        return f" (right at the size of the case; {' and '.join(own)} may have any size here, without a new build)"
 
     # ------------------------------------------------------------------ time
 

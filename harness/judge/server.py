@@ -39,13 +39,20 @@ def _end_with(sock: socket.socket) -> None:
 
 def main(descriptor: int, page: int | None = None, reference_s: float = 120.0) -> None:
     """Serve until the executor closes its end. page, reference_s: as for `harness.judge.watch.attach`."""
+    sock = socket.socket(fileno=descriptor)
+    try:
+        _end_with(sock)
+        _serve(sock, page, reference_s)
+    except (BrokenPipeError, ConnectionResetError, _Ended):
+        return  # the executor is gone, interrupted perhaps, while we imported even: nobody is left to answer
+
+
+def _serve(sock: socket.socket, page: int | None, reference_s: float) -> None:
     from harness.judge import watch
     from harness.judge.judge import Judge
     from harness.spec.errors import GauntletError
     from harness.spec.verdict import JudgeRequest
 
-    sock = socket.socket(fileno=descriptor)
-    _end_with(sock)
     if page is not None:
         watch.attach(page, reference_s)
     lines = sock.makefile("r", encoding="utf-8")
@@ -62,8 +69,6 @@ def main(descriptor: int, page: int | None = None, reference_s: float = 120.0) -
             except (Exception, KeyboardInterrupt) as error:
                 reply = {"fault": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
             sock.sendall((json.dumps(reply) + "\n").encode())
-    except (BrokenPipeError, ConnectionResetError, _Ended):
-        return  # the executor is gone, interrupted perhaps: nobody is left to answer
     except GauntletError as error:
         sock.sendall((json.dumps({"usage": str(error)}) + "\n").encode())
     finally:

@@ -103,6 +103,7 @@ def test_a_screen_stops_at_the_first_failure_and_a_final_tells_all(ask):
     assert [(t.kind, t.status.value) for t in final.trials] == [
         ("case", "ok"), ("small", "wrong_output"), ("small", "wrong_output"), ("scaled", "ok")]
     assert all(r.message.startswith("at 3×40 float32: output 0 wrong at [0, 0]") for r in (screen, final))
+    assert all("right at the size of the case; rows may have any size here" in r.message for r in (screen, final))
 
 
 def test_cases_and_entry_points_by_name(ask):
