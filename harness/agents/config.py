@@ -36,6 +36,7 @@ class AgentConfig(Model):
 
     strategy: ``file.py:Class``, or the name of an entry point of the group ``kernel_gauntlet.agents``.
     attempts: default budget of judged candidates on one task; None leaves it to the run.
+    trusted: its candidates may be judged where the system contains nothing; for agents whose every kernel you know.
     """
 
     name: Annotated[str, Field(pattern=NAME)]
@@ -43,6 +44,7 @@ class AgentConfig(Model):
     parameters: dict[str, Any] = Field(default_factory=dict)
     attempts: Annotated[int, Field(ge=1)] | None = None
     description: str = ""
+    trusted: bool = False
 
 
 @dataclass(frozen=True)

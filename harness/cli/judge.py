@@ -56,6 +56,7 @@ TIE_S = 120.0  # for some 2^8 runs of the reference at 48 and less along every a
 @click.option("--speedup", "bar", type=Above(0), metavar="X",
               help="Fail (exit code 1) unless the speedup is surely above X: the lower end of its interval decides.")
 @click.option("--no-compile-opponent", is_flag=True, help="Time against eager only, not torch.compile.")
+@click.option("--unsafe", is_flag=True, help="Judge it even where this system contains nothing: for what you trust.")
 @device_option
 @click.option("--watch", is_flag=True, help="Judge again whenever the file changes; Ctrl-C ends.")
 @click.option("--no-validate", is_flag=True,
@@ -65,7 +66,7 @@ TIE_S = 120.0  # for some 2^8 runs of the reference at 48 and less along every a
 @format_option("table", "json")
 def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[str, ...], args: tuple[str, ...],
           pythonpath: tuple[Path, ...], cases: tuple[str, ...], depth: str, half_width: float,
-          instances: tuple[int, int], bar: float | None, no_compile_opponent: bool, device: str, watch: bool,
+          instances: tuple[int, int], bar: float | None, no_compile_opponent: bool, unsafe: bool, device: str, watch: bool,
           no_validate: bool, save_task: Path | None, root: Path | None, form: str) -> int:
     """Judge one kernel: is it right, and how fast is it?
 
@@ -93,6 +94,7 @@ def judge(kernel: str, task: str | None, reference: str | None, inputs: tuple[st
             opponents=["eager"] if no_compile_opponent else ["eager", "compile"],
             half_width=half_width,
             instances=instances,
+            vouched=unsafe,
         )
 
     first = request()  # a typing error shows before the judge is started

@@ -21,6 +21,7 @@ VERBS = {
     "judge": ("harness.cli.judge:judge", "Judge one kernel: is it right, and how fast is it?"),
     "validate": ("harness.cli.validate:validate", "Check that tasks can tell right from wrong."),
     "simulate": ("harness.cli.simulate:simulate", "Compare samplers on a recorded space."),
+    "doctor": ("harness.cli.doctor:doctor", "Say how well this system contains a candidate, layer by layer."),
     "list": ("harness.cli.listing:list_", "List tasks, agents or suites."),
     "show": ("harness.cli.show:show", "Show a task, an agent or a suite in full."),
     "new": ("harness.cli.new:new", "Write a task or an agent to start from."),

@@ -52,6 +52,8 @@ DEFAULT_ATTEMPTS = 8
 @click.option("--depth", type=Near(("final", "screen")), default="final", show_default=True,
               help="screen leaves the finals out: quick, and no score.")
 @click.option("--no-compile-opponent", is_flag=True, help="Time against eager only, not torch.compile.")
+@click.option("--unsafe", is_flag=True,
+              help="Run candidates of agents that are not trusted even where this system contains nothing.")
 @device_option
 @click.option("--run-id", metavar="ID", help="Name of the run; one that exists already is continued.")
 @click.option("--resume", metavar="RUN", help="Continue a run by its id, or the last one: last.")
@@ -123,7 +125,7 @@ def _recorded_config(log: EventLog) -> RunConfig:
 
 def configure(content: Content, agents: tuple[str, ...], tasks: tuple[str, ...], suite: str | None, seed: int,
               budget: str | None, finals: int, half_width: float, instances: tuple[int, int],
-              depth: str, no_compile_opponent: bool,
+              depth: str, no_compile_opponent: bool, unsafe: bool,
               device: str) -> tuple[RunConfig, dict[str, LoadedAgent]]:
     """The run that the options ask for. Raises GauntletError with near names for anything that does not exist."""
     from harness.agents.load import load_agents, parse_spec
@@ -171,6 +173,7 @@ def configure(content: Content, agents: tuple[str, ...], tasks: tuple[str, ...],
         instances=instances,
         depth=depth,
         opponents=["eager"] if no_compile_opponent else ["eager", "compile"],
+        unsafe=unsafe,
     )
     return config.checked(), {one.name: one for one in loaded}
 

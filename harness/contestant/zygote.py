@@ -6,6 +6,7 @@ candidate: those are loaded by the contestant, after containment. Its only peer 
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -227,14 +228,14 @@ def _irrevocably(report: socket.socket, request, config, rung: Rung, scratch: st
     The gate is handed over in a message of its own: afterwards no descriptor can be sent from here.
     """
     become, uid = spaces.INSIDE_ID, "mapped"
+    closed = "" if rung.own_root else _closed_to_others(sys.prefix, sys.base_prefix)
     if "user" not in rung.namespaces:
-        become, uid = None, "unchanged"
-        if config["root"] and (rung.landlock or rung.own_root):
-            if rung.own_root or _open_to_all(sys.prefix):
-                become, uid = request["outside_id"], "an unused one"
-                os.chown(scratch, become, become)
-            else:
-                uid = f"unchanged: others may not enter {sys.prefix}"
+        become, uid = None, "unchanged" + (f": others may not enter {closed}" if closed else "")
+        if config["root"] and (rung.landlock or rung.own_root) and not closed:
+            become, uid = request["outside_id"], "an unused one"
+            os.chown(scratch, become, become)
+    elif config["root"] and closed:
+        raise PermissionError(errno.EACCES, f"others than root may not enter {closed}")
     privileges.drop_privileges(become)
     privileges.die_with_parent(signal.SIGKILL)  # changing ids clears it
     privileges.exit_on_abort()
@@ -260,9 +261,10 @@ def _layer(install) -> str:
         return f"no: {error.strerror}"
 
 
-def _open_to_all(path: str) -> bool:
-    """Whether a stranger may walk down to `path`."""
-    return all(os.stat(folder).st_mode & 1 for folder in (path, *Path(path).parents))
+def _closed_to_others(*paths: str) -> str:
+    """The first folder on the way to `paths` that a stranger may not enter; empty when there is none."""
+    ways = [folder for path in paths for folder in (*reversed(Path(path).resolve().parents), Path(path))]
+    return next((str(folder) for folder in ways if not os.stat(folder).st_mode & 1), "")
 
 
 def _watch(fds: list[int]) -> None:

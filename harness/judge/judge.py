@@ -11,10 +11,12 @@ import torch
 
 from harness.devices.cpu import facts as cpu_facts
 from harness.judge import block, trials
+from harness.judge.arena import Arena
 from harness.judge.builds import Builds
 from harness.judge.compare import merge
 from harness.judge.contestants import Lost, MachineFault, Zygote
 from harness.judge.fill import entropy
+from harness.judge.level import Uncontained, is_contained
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.ratio import geometric_mean
@@ -65,10 +67,27 @@ class Judge:
             result.status, result.message, result.speedup = Status.infra_error, str(fault), None
             self._recover()
         result.containment = dict(self.roster.level)
+        if result.containment and not is_contained(result.containment):
+            result.containment["unsafe"] = True
         result.environment = dict(cpu_facts(), **self.zygote.facts.get("versions", {}))
         result.phases = {name: round(seconds, 6) for name, seconds in clockwork.phases.items()}
         result.wall_s = time.perf_counter() - begun
         return result
+
+    def require_containment(self) -> None:
+        """Raises Uncontained where a contestant would get too little for a candidate that nobody vouches for."""
+        if not self.roster.level:
+            outputs = Arena(1, contestants_may_write=True)
+            try:
+                probe = self.zygote.spawn(self.roster.inputs, outputs, memory=2**30, scratch=2**20)
+                self.roster.level = probe.level
+                probe.close()
+            finally:
+                outputs.close()
+        if not is_contained(self.roster.level):
+            raise Uncontained(
+                f"candidates cannot be contained on this system ({self.roster.level['level']}); `harness doctor` says "
+                "what is refused and why. What you trust can be run with --unsafe, and the record says so")
 
     def _recover(self) -> None:
         """After a fault of the machine: opponents may be lost, and the zygote; the next request gets fresh ones."""
@@ -123,6 +142,8 @@ class Session:
         self.reference = Reference(self.task)  # while the zygote still imports: what is wrong with it shows at once
         begun = self.clockwork.add("oracle", begun)
         self.judge.zygote.wait()
+        if not self.request.vouched:
+            self.judge.require_containment()
         self.clockwork.add("zygote", begun)
         if self.request.timed:
             begun = time.perf_counter()

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from harness.spec.errors import GauntletError
+
+
+class Uncontained(GauntletError):
+    """This system does not contain a candidate well enough, and nobody vouches for it."""
+
 
 def describe(level: dict) -> str:
     """One phrase for a level: "full" with everything this version has, else "reduced" and what lacks, or "none"."""

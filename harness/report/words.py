@@ -167,7 +167,7 @@ def containment_level(containment: dict[str, Any]) -> str:
     """One phrase for how the contestant was contained; "not recorded" when the record says nothing."""
     level = containment.get("level")
     if level is not None:
-        return one_line(level)
+        return ("UNSAFE, run without containment on request: " if containment.get("unsafe") else "") + one_line(level)
     on = [one_line(k, 40) for k, v in containment.items() if v is True]
     return ", ".join(on) or "not recorded"
 

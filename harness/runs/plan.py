@@ -38,6 +38,7 @@ class RunConfig(_Model):
     seconds: budget of one agent on one task, its own thinking included, waiting for the device and finals excluded.
     finals: how many of an agent's candidates on a task get a final judgement.
     depth: ``screen`` leaves the finals out: quick, and no score.
+    unsafe: candidates of agents that are not trusted run even where the system contains nothing.
     """
 
     suite: str = "adhoc"
@@ -52,6 +53,7 @@ class RunConfig(_Model):
     instances: tuple[Annotated[int, Field(ge=2)], int] = (8, 24)
     depth: Literal["screen", "final"] = "final"
     opponents: list[Literal["eager", "compile"]] = Field(default_factory=lambda: ["eager", "compile"])
+    unsafe: bool = False
 
     def task(self, name: str) -> Task:
         """The task called `name`; KeyError if there is none."""

@@ -311,6 +311,7 @@ class CellRun:
             half_width=config.half_width,
             instances=config.instances,
             split=config.finals > 1,
+            vouched=config.unsafe or bool(self.entry.config.get("trusted")),
         )
         return self.run.judge(request, agent=self.entry.name, task=self.task.name, index=index)
 

@@ -50,6 +50,7 @@ class JudgeRequest(_Record):
     timed: False judges correctness only.
     split: report the speedup from the second half of the instances, `selected` from the first: for when several
         finalists compete and the best is picked by `selected` (MEASURING section 4).
+    vouched: somebody answers for the candidate, so that it may run where a stranger's is refused for lack of containment.
     """
 
     id: str
@@ -63,6 +64,7 @@ class JudgeRequest(_Record):
     instances: tuple[int, int] = (8, 24)
     timed: bool = True
     split: bool = False
+    vouched: bool = False
     limits: Limits = Field(default_factory=Limits)
 
 

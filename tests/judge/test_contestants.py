@@ -17,8 +17,9 @@ from harness.contestant.zygote import FULL, levels
 from harness.judge import contestants, freeze, limits
 from harness.judge.arena import Arena
 from harness.judge.contestants import Lost, MachineFault
-from harness.judge.level import describe, is_contained
+from harness.judge.level import Uncontained, describe, is_contained
 from harness.judge.visible import visible_paths
+from harness.report.words import containment_level
 
 
 @pytest.fixture
@@ -315,10 +316,12 @@ def test_judging_works_at_every_level(judge, ask, monkeypatch, number):
     zygote.wait()
     monkeypatch.setattr(zygote, "containment", f"rung {number}")
     before = set(Path("/tmp").glob("gauntlet-scratch-*"))
-    result = ask("import os\nopen('x', 'w').write('y')\n" + RIGHT)
+    result = ask("import os\nopen('x', 'w').write('y')\n" + RIGHT, vouched=True)
+    if "others than root may not enter" in result.message:
+        pytest.skip(result.message)
     assert result.status == "ok", result.message
     assert result.containment["namespaces"] == rung.namespaces and result.containment["private_root"] == rung.own_root
-    assert is_contained(result.containment) == bool(rung.namespaces)
+    assert is_contained(result.containment) == bool(rung.namespaces) == ("unsafe" not in result.containment)
     words = result.containment["level"]
     assert words.startswith("full" if number == 0 else "reduced"), words
     assert result.containment["gate"] == "yes" and result.containment["landlock"].startswith("yes")
@@ -328,8 +331,12 @@ def test_judging_works_at_every_level(judge, ask, monkeypatch, number):
 def test_judging_works_without_any_containment(judge, ask, monkeypatch):
     judge.zygote.wait()
     monkeypatch.setattr(judge.zygote, "containment", "none")
-    result = ask(RIGHT)
+    monkeypatch.setattr(judge.roster, "level", {})
+    with pytest.raises(Uncontained, match="cannot be contained on this system .none.*harness doctor.*--unsafe"):
+        ask(RIGHT)
+    result = ask(RIGHT, vouched=True)
     assert result.status == "ok", result.message
+    assert containment_level(result.containment).startswith("UNSAFE") and result.containment["unsafe"]
     assert result.containment["level"].startswith("none") and not is_contained(result.containment)
 
 

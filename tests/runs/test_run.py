@@ -60,6 +60,16 @@ def test_every_attempt_then_a_final_of_the_best(tmp_path):
     assert outcome.candidate == candidate(7).hash
 
 
+@pytest.mark.parametrize(("settings", "unsafe", "vouched"), [
+    ({}, False, False), ({"trusted": True}, False, True), ({}, True, True)])
+def test_only_trusted_agents_and_unsafe_runs_answer_for_candidates(tmp_path, settings, unsafe, vouched):
+    executor = FakeExecutor()
+    what = config(unsafe=unsafe)
+    what = what.model_copy(update={"agents": [what.agents[0].model_copy(update={"config": settings})]})
+    go(tmp_path / "r", what, {"one": Counting([2])}, executor)
+    assert [request.vouched for request in executor.requests] == [vouched] * 2
+
+
 def test_task_by_task(tmp_path):
     executor = FakeExecutor()
     what = config(("softmax", "matmul"), ("one", "two"))
