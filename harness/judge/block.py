@@ -57,6 +57,8 @@ def run_block(player: Player, calls: int, seconds: float) -> float:
     Raises Lost when the contestant fails, falls silent or says anything but that it is done.
     """
     contestant = player.contestant
+    if contestant.unasked():
+        raise Lost("tampered", "the contestant has sent an answer before it was asked")
     contestant.post({"op": "go", "n": calls})  # into the socket of a frozen process: nobody can read it yet
     start = time.perf_counter()
     contestant.thaw()
