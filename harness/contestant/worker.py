@@ -29,6 +29,7 @@ from harness.containment import syscalls
 from harness.contestant import wire
 
 _REPORT_CHARACTERS = 6000
+_TURNS, _TURNS_SECONDS = 64, 0.5  # more calls, and time for them, to find out how many buffers a candidate uses in turn
 
 
 class Refusal(Exception):
@@ -270,12 +271,36 @@ class Loop:
         started = time.perf_counter()
         self.go(message["n"])
         seconds = time.perf_counter() - started
-        pointers = [self.commit_table[i] for i in range(message["n"] * len(self.expected))]
-        self.copy_each = self.language == "python" and len(set(pointers)) < len(pointers)
+        if self.language == "python":
+            self.copy_each = self._returns_a_buffer_again(message["n"])
         self.keep.clear()
         gc.collect()
         gc.freeze()  # what compiling has left is not looked through again between blocks: 54 ms each, after torch.compile
         return {"warm": seconds}
+
+    def _returns_a_buffer_again(self, calls: int) -> bool:
+        """Whether an answer comes to lie where an earlier one lies, which is still held.
+
+        Two calls show it of one buffer. Of several used in turn more are needed, but only where the candidate has kept
+        hold of what it returned.
+        """
+        pointers = [self.commit_table[i] for i in range(calls * len(self.expected))]
+        seen = set(pointers)
+        if len(seen) < len(pointers) or not _held_elsewhere(self.keep):
+            return len(seen) < len(pointers)
+        limit = time.monotonic() + _TURNS_SECONDS
+        for turn in range(_TURNS):
+            outputs = self.kernel(*self.calls[turn % calls], **self.args)
+            outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+            for index, output in enumerate(outputs):
+                output = self.normalise(output, index)
+                if output.data_ptr() in seen:
+                    return True
+                seen.add(output.data_ptr())
+                self.keep.append(output)
+            if time.monotonic() > limit:
+                break
+        return False
 
     def touch(self, message: dict, fds: list[int]) -> dict:
         """Map and touch all memory that a block of `slots` calls will use, so that no block times page faults.
@@ -358,6 +383,17 @@ class Loop:
         if self.copy_each:
             return output.clone(memory_format=torch.contiguous_format)
         return output if output.is_contiguous() else output.contiguous()
+
+
+def _held_elsewhere(answers: list[torch.Tensor]) -> bool:
+    """Whether others than this list hold one of its tensors, or its memory."""
+    alone, = map(_holders, [torch.empty(1)])  # what this very way of asking holds
+    return any(references > alone[0] or uses > alone[1] for references, uses in map(_holders, answers))
+
+
+def _holders(tensor: torch.Tensor) -> tuple[int, int]:
+    count = getattr(torch._C, "_storage_Use_Count", lambda storage: 1)  # where it is not to be known, nobody holds it
+    return sys.getrefcount(tensor), count(tensor.untyped_storage()._cdata)
 
 
 def _name(dtype: torch.dtype) -> str:
