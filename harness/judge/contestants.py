@@ -25,7 +25,7 @@ from harness.contestant import wire
 from harness.judge import freeze, limits
 from harness.judge.arena import Arena
 from harness.judge.gate import Gate
-from harness.judge.level import describe
+from harness.judge.level import Uncontained, describe, is_contained
 from harness.judge.visible import cores, sweep, visible_paths
 
 OUTPUT_TAIL = 16_384
@@ -60,6 +60,10 @@ class MachineFault(Exception):
     """Something of ours or of the machine's failed; never charged to a candidate (infra_error)."""
 
 
+class OpponentLost(MachineFault):
+    """A baseline failed in a block that was timed beside a candidate: the machine's fault, or that candidate's doing."""
+
+
 class Zygote:
     """The exec'd process that imports torch once. Starts on creation; `wait` blocks until it can fork.
 
@@ -70,6 +74,7 @@ class Zygote:
     def __init__(self, containment: str = "auto", pythonpath: list[str] = (), preload: list[str] = (),
                  worker: str = "harness.contestant.worker"):
         self.containment = containment
+        self.strict = False  # whether nobody vouches for what is run next
         self.kind, self.parent, self.freezer_reason = freeze.best_available()
         for parent in {self.parent, *limits.parents()} - {None}:
             freeze.sweep(parent)
@@ -138,8 +143,12 @@ class Zygote:
             raise MachineFault(f"no contestant could be started: {reply['error']}")
         level = dict(reply["level"], memory_limit=bound.names["memory"], process_limit=bound.names["pids"])
         watchdog = None if bound.has("memory") else limits.Watchdog(reply["init"], memory, inputs.size + outputs.size)
-        return Contestant(ours, read_end, reply["init"], freezer, bound, level, self,
-                          gate=Gate(gate[0]) if gate else None, watchdog=watchdog)
+        contestant = Contestant(ours, read_end, reply["init"], freezer, bound, level, self,
+                                gate=Gate(gate[0]) if gate else None, watchdog=watchdog)
+        if self.strict and not is_contained(contestant.level):
+            contestant.close()
+            raise Uncontained(contestant.level)
+        return contestant
 
     def how_it_ended(self, init: int) -> str:
         """How the first process of a contestant ended, in words; empty when it did not, or nobody knows."""

@@ -50,6 +50,31 @@ def against_itself(roster: Roster, task: Task, layout: Layout, limits: Limits, c
     return ratio.estimate(logs) if logs else None
 
 
+def alone(roster: Roster, task: Task, layout: Layout, limits: Limits, c: float, kinds: list[str], instance: int,
+          instances: int, calls: int, rotations: int, threads: int | None) -> dict[str, float]:
+    """Median seconds per call of each opponent of one instance, in the protocol of a match without the candidate.
+
+    Another instance of eager takes the candidate's place: what a block finds in the caches is what another one left.
+    """
+    try:
+        players = [roster.opponent("eager", (instance + 1) % instances, task, layout, limits, threads)]
+        players += [roster.opponent(kind, instance, task, layout, limits, threads) for kind in kinds]
+        times: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for turn in range(rotations):
+            for player in players:
+                settle(player)
+            layout.fill(roster.inputs, calls)
+            order = list(zip(["", *kinds], players, strict=True))
+            for kind, player in order if turn % 2 == 0 else order[::-1]:
+                await_quiet()
+                seconds = ratio.per_call(run_block(player, calls, 300.0), calls, c)
+                if kind:
+                    times[kind].append(seconds)
+        return {kind: statistics.median(found) for kind, found in times.items()}
+    except Lost as lost:
+        raise MachineFault(f"a baseline failed without any candidate: {lost}") from None
+
+
 def _pairs(roster: Roster, layout: Layout, pair: list, c: float) -> list[tuple[float, float]]:
     calls = max(1, min(CONTROL_CALLS, layout.slots))
     found = []

@@ -10,13 +10,12 @@ from pathlib import Path
 import torch
 
 from harness.devices.cpu import facts as cpu_facts
-from harness.judge import block, trials
-from harness.judge.arena import Arena
+from harness.judge import block, canary, trials
 from harness.judge.builds import Builds
 from harness.judge.compare import merge
-from harness.judge.contestants import Lost, MachineFault, Zygote
+from harness.judge.contestants import Lost, MachineFault, OpponentLost, Zygote
 from harness.judge.fill import entropy
-from harness.judge.level import Uncontained, is_contained
+from harness.judge.level import is_contained
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.ratio import geometric_mean
@@ -57,44 +56,57 @@ class Judge:
         """The verdict. Raises SpecError when the task itself cannot be judged; everything else is in the result."""
         begun = time.perf_counter()
         clockwork = Clockwork()
-        result = JudgeResult(
-            id=request.id, status=Status.ok, depth=request.depth, device=request.device, task=request.task.name,
-            task_hash=request.task.content_hash, candidate_hash=request.candidate.hash)
-        session = Session(self, request, result, clockwork)
-        try:
-            session.run()
-        except MachineFault as fault:
-            result.status, result.message, result.speedup = Status.infra_error, str(fault), None
+        self.zygote.strict = not request.vouched
+        result, lost = self._once(request, clockwork)
+        if lost and not self._canary(result, clockwork):
+            result, again = self._once(request, clockwork)
+            result.environment["canary"] = "well"
+            if again and not self._canary(result, clockwork):
+                result.status = Status.runtime_error
+                result.message = (f"{again}; twice, and only beside this candidate: without it a known kernel runs as it "
+                                  "should, so the fault is charged to it")
+        elif not lost and _may_be_the_machines(result) and (why := self._canary(result, clockwork)):
+            result.message = f"{result.status.value} ({result.message}); but a known kernel fails here too: {why}"
+            result.status = Status.infra_error
             self._recover()
         result.containment = dict(self.roster.level)
         if result.containment and not is_contained(result.containment):
             result.containment["unsafe"] = True
-        result.environment = dict(cpu_facts(), **self.zygote.facts.get("versions", {}))
+        result.environment = {**cpu_facts(), **self.zygote.facts.get("versions", {}), **result.environment}
         result.phases = {name: round(seconds, 6) for name, seconds in clockwork.phases.items()}
         result.wall_s = time.perf_counter() - begun
         return result
-
-    def require_containment(self) -> None:
-        """Raises Uncontained where a contestant would get too little for a candidate that nobody vouches for."""
-        if not self.roster.level:
-            outputs = Arena(1, contestants_may_write=True)
-            try:
-                probe = self.zygote.spawn(self.roster.inputs, outputs, memory=2**30, scratch=2**20)
-                self.roster.level = probe.level
-                probe.close()
-            finally:
-                outputs.close()
-        if not is_contained(self.roster.level):
-            raise Uncontained(
-                f"candidates cannot be contained on this system ({self.roster.level['level']}); `harness doctor` says "
-                "what is refused and why. What you trust can be run with --unsafe, and the record says so")
 
     def _recover(self) -> None:
         """After a fault of the machine: opponents may be lost, and the zygote; the next request gets fresh ones."""
         self.roster.release()
         if self.zygote.process.poll() is not None:
+            strict = self.zygote.strict
             self.zygote.close()
             self.zygote = self.roster.zygote = self._start_zygote()
+            self.zygote.strict = strict
+
+    def _once(self, request: JudgeRequest, clockwork: Clockwork) -> tuple[JudgeResult, str]:
+        """The verdict, and what is said of a baseline that was lost beside the candidate, if one was."""
+        result = JudgeResult(
+            id=request.id, status=Status.ok, depth=request.depth, device=request.device, task=request.task.name,
+            task_hash=request.task.content_hash, candidate_hash=request.candidate.hash)
+        try:
+            Session(self, request, result, clockwork).run()
+        except MachineFault as fault:
+            result.status, result.message, result.speedup = Status.infra_error, str(fault), None
+            self._recover()
+            return result, str(fault) if isinstance(fault, OpponentLost) else ""
+        return result, ""
+
+    def _canary(self, result: JudgeResult, clockwork: Clockwork) -> str:
+        """Why a known kernel fails too; empty when it does not. The level of containment stays the candidate's."""
+        begun, level = time.perf_counter(), self.roster.level
+        why = canary.sings(self.roster)
+        self.roster.level = level
+        clockwork.add("canary", begun)
+        result.environment["canary"] = why or "well"
+        return why
 
     def layout(self, task: Task, reference: Reference, dims: dict[str, int], dtype: str, scale: float = 1.0) -> Layout:
         """The layout of a workload; those of timed cases are kept, for their opponents live on."""
@@ -116,6 +128,12 @@ class Judge:
             known = self._null[1] if self._null else measured
             self._null = (time.monotonic(), min(measured, known))
         return self._null[1]
+
+
+def _may_be_the_machines(result: JudgeResult) -> bool:
+    """Whether a failure looks as one of the machine may: a process that ended, hung, or broke off."""
+    return result.status in (Status.timeout, Status.out_of_memory, Status.tampered) or (
+        result.status == Status.runtime_error and "the process ended" in result.message)
 
 
 def first_error(log: str) -> str:
@@ -142,8 +160,6 @@ class Session:
         self.reference = Reference(self.task)  # while the zygote still imports: what is wrong with it shows at once
         begun = self.clockwork.add("oracle", begun)
         self.judge.zygote.wait()
-        if not self.request.vouched:
-            self.judge.require_containment()
         self.clockwork.add("zygote", begun)
         if self.request.timed:
             begun = time.perf_counter()

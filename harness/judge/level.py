@@ -8,6 +8,10 @@ from harness.spec.errors import GauntletError
 class Uncontained(GauntletError):
     """This system does not contain a candidate well enough, and nobody vouches for it."""
 
+    def __init__(self, level: dict):
+        super().__init__(f"candidates cannot be contained on this system ({level['level']}); `harness doctor` says what is "
+                         "refused and why. What you trust can be run with --unsafe, and the record says so")
+
 
 def describe(level: dict) -> str:
     """One phrase for a level: "full" with everything this version has, else "reduced" and what lacks, or "none"."""

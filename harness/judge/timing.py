@@ -18,8 +18,8 @@ import numpy as np
 from harness.judge import ratio
 from harness.judge.block import Player, collect, run_block, settle
 from harness.judge.compare import Comparison, merge
-from harness.judge.contestants import Lost, MachineFault
-from harness.judge.controls import QUIET_SECONDS, against_itself, await_quiet
+from harness.judge.contestants import Lost, OpponentLost
+from harness.judge.controls import QUIET_SECONDS, against_itself, alone, await_quiet
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.roster import WARM_CALLS, Roster
@@ -43,6 +43,9 @@ CALIBRATION_CALLS = 4
 FAST_SIDE_NULLS = 20  # the faster side's block is made at least this long against the null's constant …
 SLOWEST_BLOCK_SECONDS = 1.0  # of a candidate far slower than the baselines
 SLOW_SIDE_SECONDS = 0.1  # … while the slower side's stays below this
+SLOWED = 1.05  # an opponent surely this much slower beside the candidate than alone is counted at its time alone
+FIRST_LOOK, SECOND_LOOK = (4, 2), (24, 4)  # (instances, rotations) of opponents alone; the second where the first shows it
+RESIDUE = 0.02  # of a block: what the machine is surely busy with after a candidate's block, and not after an opponent's
 
 
 class WrongAnswer(Exception):
@@ -87,6 +90,7 @@ class Match:
     calls: int = 0
     checked: int = 0
     check_s: float = 0.0
+    waits: list[tuple[float, float]] = field(default_factory=list)  # after the candidate's block, after the others'
     patience: float = field(init=False)  # seconds that may still be lost to waiting in vain for a quiet machine
 
     def __post_init__(self) -> None:
@@ -138,7 +142,31 @@ class Match:
             instance += 1
             self.layout.renew()  # what one instance may have learnt of the banks is worth nothing to the next
             self.clockwork.add("fill", begun)
-        return self._result(logs)
+        slowed = self._slowed(instance, base) if final and logs and instance > 1 else {}
+        return self._result(logs, slowed)
+
+    def _slowed(self, instances: int, base: int) -> dict[str, float]:
+        """Opponent → how many times slower it ran beside the candidate than alone; only where that is sure.
+
+        Whatever a candidate does to its opponents shows here, by whichever way it does it.
+        """
+        begun = time.perf_counter()
+        kinds, found = list(self.request.opponents), {}
+        for most, rotations in (FIRST_LOOK, SECOND_LOOK):
+            logs: dict[str, list[float]] = {kind: [] for kind in kinds}
+            for instance in range(min(most, instances)):
+                solo = alone(self.roster, self.task, self.layout, self.request.limits, self.null[0], kinds, instance,
+                             instances, base, rotations, self.threads)
+                for kind in kinds:
+                    beside = statistics.median(opponent for opponent, _ in self.paired(kind, instance))
+                    logs[kind].append(math.log(beside / solo[kind]))
+            found = {kind: math.exp(statistics.fmean(values)) for kind, values in logs.items()
+                     if (statistics.fmean(values) if (most, rotations) == FIRST_LOOK else ratio.t_interval(values)[1])
+                     > math.log(SLOWED)}
+            if not found:
+                break
+        self.clockwork.add("alone", begun)
+        return found
 
     def _precise(self, logs: dict[str, list[float]]) -> bool:
         """Whether every interval is as narrow as asked for, or as a twentieth of the effect it shows."""
@@ -199,12 +227,13 @@ class Match:
         begun = self.clockwork.add("protocol", begun)
         self.layout.fill(self.roster.inputs, calls)
         begun = self.clockwork.add("fill", begun)
-        times = {}
+        times, waits = {}, {}
+        self._await_quiet()
         for side in list(players) if pair % 2 == 0 else list(players)[::-1]:
-            self._await_quiet()
             begun = self.clockwork.add("protocol", begun)
             times[side] = self._block(players[side], side, calls)
             begun = self.clockwork.add(side if side == CANDIDATE else "opponents", begun)
+            waits[side] = self._await_quiet()
             if pair > -2:
                 self.blocks.append(Block(instance=instance, pair=pair, side=side, calls=calls, seconds=times[side]))
         chosen = self._choose(calls)
@@ -214,11 +243,13 @@ class Match:
         self.clockwork.add("protocol", begun)
         if pair > -2:
             self.calls += calls
+            if len(waits) > 1:
+                self.waits.append((waits.pop(CANDIDATE), max(waits.values())))
         self._check(answers)
         return times
 
-    def _await_quiet(self) -> None:
-        """Wait for a machine at rest, as long as this match still has patience: where other work goes on all the time,
+    def _await_quiet(self) -> float:
+        """Seconds waited for a machine at rest, as long as this match still has patience: where other work goes on all the time,
         waiting for its end would only take for ever."""
         begun = time.perf_counter()
         if self.patience > 0:
@@ -226,6 +257,7 @@ class Match:
         waited = time.perf_counter() - begun
         if waited > QUIET_SECONDS / 2:
             self.patience -= waited
+        return waited
 
     def _block(self, player: Player, side: str, calls: int) -> float:
         return self._own(side, run_block, player, calls, min(calls * self.request.limits.call_s, 300.0))
@@ -238,7 +270,7 @@ class Match:
         except Lost as lost:
             if side == CANDIDATE:
                 raise
-            raise MachineFault(f"the {side} baseline failed in a timed case: {lost}") from None
+            raise OpponentLost(f"the {side} baseline failed in a timed case: {lost}") from None
 
     def _choose(self, calls: int) -> list[int]:
         """Which answers of this block are read: drawn after the clock has stopped, unknown to the contestant."""
@@ -280,14 +312,18 @@ class Match:
             return ratio.screen_estimate(self.paired(kind, 0))
         return ratio.estimate(logs)
 
-    def _result(self, logs: dict[str, list[float]]) -> CaseResult:
+    def _result(self, logs: dict[str, list[float]], slowed: dict[str, float]) -> CaseResult:
         half = (len(next(iter(logs.values()), [])) + 1) // 2
         reported = {k: v[half:] if self.request.split and len(v) > 2 else v for k, v in logs.items()}
         against = {k: self._estimate(k, v) for k, v in reported.items()}
         chosen = {k: self._estimate(k, v[:half]) for k, v in logs.items()}
         charge, why = self._charge()
-        against = {k: ratio.scaled(e, charge) for k, e in against.items()}
-        chosen = {k: ratio.scaled(e, charge) for k, e in chosen.items()}
+        left, what = self._residue()
+        why = "; ".join(filter(None, [why, what, *(
+            f"{kind} ran {factor:.2f}× slower beside this candidate than alone; its time alone counts"
+            for kind, factor in slowed.items())]))
+        against = {k: ratio.scaled(e, charge * left / slowed.get(k, 1.0)) for k, e in against.items()}
+        chosen = {k: ratio.scaled(e, charge * left / slowed.get(k, 1.0)) for k, e in chosen.items()}
         speedup = ratio.faster_of(against.get("eager"), against.get("compile"))
         mine = [b for b in self.blocks if b.side == CANDIDATE]
         long = [b for b in self.blocks if b.calls > 1] or self.blocks
@@ -335,6 +371,23 @@ class Match:
             return 1.0, ""
         return mine / (mine + mean), (f"calls in a row share work: a single call takes {1e3 * (mine + mean):.3g} ms, "
                                       f"one of many {1e3 * mine:.3g} ms; the single call's time is scored")
+
+    def _residue(self) -> tuple[float, str]:
+        """(factor on the speedup, why): 1, unless the machine stays busy after the candidate's blocks alone.
+
+        Everything of the candidate's is frozen then: it has left work to somebody else, the kernel's own threads most
+        likely, and pays for the wait.
+        """
+        if len(self.waits) < SCREEN_PAIRS:
+            return 1.0, ""
+        left = [mine - others for mine, others in self.waits]
+        _mean, low, _high = ratio.t_interval(left)
+        block = statistics.median(b.seconds for b in self.blocks if b.side == CANDIDATE)
+        rest = statistics.fmean(left)
+        if low <= RESIDUE * block or statistics.median(left) <= RESIDUE * block:
+            return 1.0, ""
+        return block / (block + rest), (f"the machine is busy for another {1e3 * rest:.3g} ms after each of its blocks of "
+                                        f"{1e3 * block:.3g} ms: that counts as its own")
 
     def _times(self, instance: int, *, single: bool) -> dict[str, list[float]]:
         """Side → seconds per call of its blocks of one call, or of many, in one instance."""

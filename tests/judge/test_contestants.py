@@ -14,12 +14,13 @@ from small_tasks import FRAME, MIB, RIGHT, TIGHT
 
 from harness.contestant import wire
 from harness.contestant.zygote import FULL, levels
-from harness.judge import contestants, freeze, limits
+from harness.judge import canary, contestants, freeze, limits
 from harness.judge.arena import Arena
 from harness.judge.contestants import Lost, MachineFault
 from harness.judge.level import Uncontained, describe, is_contained
 from harness.judge.visible import visible_paths
 from harness.report.words import containment_level
+from harness.spec.candidate import Candidate
 
 
 @pytest.fixture
@@ -292,9 +293,56 @@ def test_an_opponent_that_is_killed_costs_one_judgement(judge, ask):
     assert ask(RIGHT, timed=True).status == "ok"
     victim = next(iter(judge.roster._pool.values()))[0]
     os.kill(victim.contestant.pid, signal.SIGKILL)
-    failed = ask(RIGHT, timed=True)
-    assert failed.status == "infra_error" and "eager baseline failed" in failed.message and failed.speedup is None
+    again = ask(RIGHT, timed=True)
+    assert again.status == "ok" and again.environment["canary"] == "well"  # judged once more, with a fresh opponent
+
+
+def killing_opponents(judge, monkeypatch, times):
+    """From now on the first `times` opponents are killed as soon as they are started."""
+    real, left = judge.roster.opponent, [times]
+
+    def opponent(*arguments, **options):
+        player = real(*arguments, **options)
+        if left[0] > 0:
+            left[0] -= 1
+            os.kill(player.contestant.pid, signal.SIGKILL)
+        return player
+
+    judge.roster.release()
+    monkeypatch.setattr(judge.roster, "opponent", opponent)
+
+
+def test_a_candidate_beside_which_opponents_die_is_charged_when_a_known_kernel_lives(judge, ask, monkeypatch):
+    killing_opponents(judge, monkeypatch, 100)
+    result = ask(RIGHT, timed=True)
+    assert result.status == "runtime_error" and result.speedup is None
+    assert "eager baseline failed" in result.message and "twice, and only beside this candidate" in result.message
+    monkeypatch.undo()
     assert ask(RIGHT, timed=True).status == "ok"
+
+
+@pytest.mark.parametrize("source", ["import os\ndef kernel(x, factor=2.0):\n    os._exit(3)\n", RIGHT])
+def test_where_a_known_kernel_fails_too_it_is_the_machine(judge, ask, monkeypatch, source):
+    killing_opponents(judge, monkeypatch, 100)
+    monkeypatch.setattr(canary, "sings", lambda roster: "no answer in time")
+    result = ask(source, timed=True)
+    assert result.status == "infra_error" and result.speedup is None
+    assert result.environment["canary"] == "no answer in time"
+
+
+def test_a_failure_of_its_own_is_the_candidates(judge, ask):
+    result = ask("import os\ndef kernel(x, factor=2.0):\n    os._exit(3)\n")
+    assert result.status == "runtime_error" and result.environment["canary"] == "well"
+    assert "canary" not in ask("def kernel(x, factor=2.0):\n    raise ValueError\n").environment
+
+
+def test_the_canary_sings_and_hears_a_wrong_note(judge, monkeypatch):
+    judge.zygote.wait()
+    assert canary.sings(judge.roster) == ""
+    monkeypatch.setattr(canary, "_KERNEL", Candidate(source="def kernel(x):\n    return x\n"))
+    assert canary.sings(judge.roster) == "its answer is wrong"
+    monkeypatch.setattr(canary, "_KERNEL", Candidate(source="def kernel(x):\n    1 / 0\n"))
+    assert "division by zero" in canary.sings(judge.roster)
 
 
 def test_the_ladder_of_containment(monkeypatch):
@@ -331,7 +379,6 @@ def test_judging_works_at_every_level(judge, ask, monkeypatch, number):
 def test_judging_works_without_any_containment(judge, ask, monkeypatch):
     judge.zygote.wait()
     monkeypatch.setattr(judge.zygote, "containment", "none")
-    monkeypatch.setattr(judge.roster, "level", {})
     with pytest.raises(Uncontained, match="cannot be contained on this system .none.*harness doctor.*--unsafe"):
         ask(RIGHT)
     result = ask(RIGHT, vouched=True)

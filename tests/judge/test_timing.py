@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 from collections import Counter
 from types import SimpleNamespace
 
@@ -226,6 +227,34 @@ def test_a_latency_that_the_opponent_has_too_is_nobodys(world):
     found = world(candidate=line(MS, 3 * MS), eager=line(2 * MS, 3 * MS)).match(opponents=["eager"],
                                                                                 half_width=5.0).play()
     assert found.message == "" and 1.5 < found.speedup.value < 2
+
+
+def test_an_opponent_that_is_slowed_by_the_candidate_counts_at_its_time_alone(world):
+    """Sabotage, by whatever means: eager takes 3 ms, but 3.9 ms as long as a process of the candidate's lives."""
+    w = world(candidate=line(MS), compile=line(4 * MS), eager=lambda calls, instance: calls * 3 * MS * (
+        1.3 if sum(side == CANDIDATE for side, _ in w.closed) < len(w.started) else 1.0))
+    found = w.match().play()
+    assert found.speedup.value == pytest.approx(3) and found.vs_compile.value == pytest.approx(4)
+    assert "eager ran 1.30× slower beside this candidate than alone" in found.message
+    assert "compile ran" not in found.message
+
+
+def test_opponents_are_looked_at_alone_only_briefly_where_nothing_shows(world):
+    w = world(candidate=noisy_line(MS, 1), eager=noisy_line(2 * MS, 2, block=0.05))
+    found = w.match(opponents=["eager"]).play()
+    last = max(place for place, (side, _) in enumerate(w.log) if side == CANDIDATE)
+    alone = [side for side, _ in w.log[last:] if side == "eager"]
+    assert "slower beside" not in found.message
+    assert len(alone) < timing.PAIRS * 8 + 2 * timing.FIRST_LOOK[0] * timing.FIRST_LOOK[1]
+
+
+@pytest.mark.parametrize(("whose", "charged"), [(CANDIDATE, True), ("eager", False)])
+def test_what_the_machine_is_busy_with_after_a_candidates_blocks_is_its_own(world, monkeypatch, whose, charged):
+    w = world(candidate=lambda calls, instance: 20 * MS, eager=lambda calls, instance: 40 * MS)
+    monkeypatch.setattr(timing, "await_quiet", lambda *s: time.sleep(4 * MS * (bool(w.log) and w.log[-1][0] == whose)))
+    found = w.match(opponents=["eager"], depth="screen").play()
+    assert found.speedup.value == pytest.approx(2 / (1.2 if charged else 1), rel=0.05)
+    assert ("the machine is busy for another" in found.message) == charged
 
 
 @pytest.mark.parametrize("slots", [1, 2])
