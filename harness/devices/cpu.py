@@ -32,3 +32,18 @@ def slug() -> str:
     words = "-".join(w for w in words.split("-") if w and w not in ("r", "tm", "cpu", "processor", "core"))
     name = words[:40].strip("-") or facts()["machine"].replace("_", "-")
     return f"cpu-{name}-{facts()['cores']}c"
+
+
+@lru_cache
+def cache_bytes() -> int:
+    """Size of all last-level caches together, in bytes; 64 MiB where the system does not say."""
+    shared: dict[str, int] = {}
+    for cpu in range(os.cpu_count() or 1):
+        folder = f"/sys/devices/system/cpu/cpu{cpu}/cache"
+        try:
+            last = max(name for name in os.listdir(folder) if name.startswith("index"))
+            with open(f"{folder}/{last}/size") as size, open(f"{folder}/{last}/shared_cpu_list") as who:
+                shared[who.read().strip()] = int(size.read().strip().rstrip("K")) << 10
+        except (OSError, ValueError):
+            continue
+    return sum(shared.values()) or 64 * 2**20

@@ -11,6 +11,7 @@ from harness.judge.arena import Arena, sealed_copy
 from harness.judge.block import Player
 from harness.judge.builds import Builds
 from harness.judge.contestants import Lost, MachineFault, Zygote
+from harness.judge.floor import Peaks
 from harness.judge.layout import ARENA_BYTES, Layout
 from harness.spec.baselines import BASELINES
 from harness.spec.candidate import Candidate
@@ -36,6 +37,7 @@ class Roster:
         self.level: dict = {}
         self._pool: dict[tuple, dict[int, Player]] = {}
         self.controls: dict[tuple, Estimate | None] = {}
+        self.peaks = Peaks()
 
     # ------------------------------------------------------------------ starting
 

@@ -20,6 +20,7 @@ from harness.judge.block import Player, collect, run_block, settle
 from harness.judge.compare import Comparison, merge
 from harness.judge.contestants import Lost, OpponentLost
 from harness.judge.controls import QUIET_SECONDS, against_itself, alone, await_quiet
+from harness.judge.floor import floor_seconds
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.roster import WARM_CALLS, Roster
@@ -45,6 +46,7 @@ SLOWEST_BLOCK_SECONDS = 1.0  # of a candidate far slower than the baselines
 SLOW_SIDE_SECONDS = 0.1  # … while the slower side's stays below this
 SLOWED = 1.05  # an opponent surely this much slower beside the candidate than alone is counted at its time alone
 FIRST_LOOK, SECOND_LOOK = (4, 2), (24, 4)  # (instances, rotations) of opponents alone; the second where the first shows it
+FLOOR_CALLS, FLOOR_BLOCKS = 64, 3
 RESIDUE = 0.02  # of a block: what the machine is surely busy with after a candidate's block, and not after an opponent's
 
 
@@ -90,6 +92,7 @@ class Match:
     calls: int = 0
     checked: int = 0
     check_s: float = 0.0
+    below_floor: str = ""
     waits: list[tuple[float, float]] = field(default_factory=list)  # after the candidate's block, after the others'
     patience: float = field(init=False)  # seconds that may still be lost to waiting in vain for a quiet machine
 
@@ -142,8 +145,35 @@ class Match:
             instance += 1
             self.layout.renew()  # what one instance may have learnt of the banks is worth nothing to the next
             self.clockwork.add("fill", begun)
+        if final:
+            self._look_below_floor(base)
         slowed = self._slowed(instance, base) if final and logs and instance > 1 else {}
         return self._result(logs, slowed)
+
+    def _look_below_floor(self, base: int) -> None:
+        """Where the candidate was faster than anything can be, have it answer once more, and look at every answer."""
+        mine = self._median(CANDIDATE)
+        self.roster.peaks.measure()
+        floor = floor_seconds(self.task, self.layout, self.roster.peaks)
+        if mine >= floor:
+            return
+        self.below_floor = (f"{1e6 * mine:.3g} µs a call is below the floor of {1e6 * floor:.3g} µs on this machine; "
+                            "judged again, every answer was right")
+        candidate = self._start_candidate()
+        try:
+            calls = max(1, min(base, self.layout.slots, FLOOR_CALLS))
+            self._own(CANDIDATE, candidate.touch, calls)
+            for _ in range(FLOOR_BLOCKS):
+                self._rotation({CANDIDATE: candidate}, calls, 0, -2, every=True)
+        except WrongAnswer as wrong:
+            raise Lost("tampered", f"{1e6 * mine:.3g} µs a call is below the floor of {1e6 * floor:.3g} µs on this "
+                                   f"machine, and when every answer was looked at: {wrong}") from None
+        finally:
+            candidate.close()
+
+    def _median(self, side: str) -> float:
+        long = [b for b in self.blocks if b.calls > 1] or self.blocks
+        return statistics.median(ratio.per_call(b.seconds, b.calls, self.null[0]) for b in long if b.side == side)
 
     def _slowed(self, instances: int, base: int) -> dict[str, float]:
         """Opponent → how many times slower it ran beside the candidate than alone; only where that is sure.
@@ -218,8 +248,12 @@ class Match:
 
     # ------------------------------------------------------------------ one rotation
 
-    def _rotation(self, players: dict[str, Player], calls: int, instance: int, pair: int) -> dict[str, float]:
-        """One block of every side on the same fresh inputs; the order alternates. pair < 0: not for the ratio."""
+    def _rotation(self, players: dict[str, Player], calls: int, instance: int, pair: int,
+                  every: bool = False) -> dict[str, float]:
+        """One block of every side on the same fresh inputs; the order alternates. pair < 0: not for the ratio.
+
+        every: look at every answer instead of some.
+        """
         begun = time.perf_counter()
         # All let go of their last answers before the inputs exist: between the blocks of a rotation nobody runs.
         for side, player in players.items():
@@ -237,7 +271,9 @@ class Match:
             if pair > -2:
                 self.blocks.append(Block(instance=instance, pair=pair, side=side, calls=calls, seconds=times[side]))
         chosen = self._choose(calls)
-        if pair == -2:
+        if every:
+            chosen = list(range(calls))
+        elif pair == -2:
             chosen = self.rng.permutation(chosen)[:1].tolist()
         answers = collect(players[CANDIDATE], calls, chosen)
         self.clockwork.add("protocol", begun)
@@ -319,17 +355,14 @@ class Match:
         chosen = {k: self._estimate(k, v[:half]) for k, v in logs.items()}
         charge, why = self._charge()
         left, what = self._residue()
-        why = "; ".join(filter(None, [why, what, *(
+        why = "; ".join(filter(None, [why, what, self.below_floor, *(
             f"{kind} ran {factor:.2f}× slower beside this candidate than alone; its time alone counts"
             for kind, factor in slowed.items())]))
         against = {k: ratio.scaled(e, charge * left / slowed.get(k, 1.0)) for k, e in against.items()}
         chosen = {k: ratio.scaled(e, charge * left / slowed.get(k, 1.0)) for k, e in chosen.items()}
         speedup = ratio.faster_of(against.get("eager"), against.get("compile"))
         mine = [b for b in self.blocks if b.side == CANDIDATE]
-        long = [b for b in self.blocks if b.calls > 1] or self.blocks
-        seconds = {side: statistics.median(ratio.per_call(b.seconds, b.calls, self.null[0]) for b in long
-                                           if b.side == side)
-                   for side in (CANDIDATE, *logs)}
+        seconds = {side: self._median(side) for side in (CANDIDATE, *logs)}
         single = [b.seconds - self.null[0] for b in mine if b.calls == 1]
         intercept, _slope = ratio.fit_line([b.calls for b in mine], [b.seconds for b in mine])
         noisy = False

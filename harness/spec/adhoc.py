@@ -221,7 +221,7 @@ def dump_task(task: Task, beside: Path | None = None, pythonpath: Iterable[str] 
     data["reference"] = _relative(task.reference, beside)
     data["inputs"] = {name: _nested(spec.model_dump(exclude_none=True)) for name, spec in task.inputs.items()}
     data["cases"] = {case.name: _Flow({**case.dims, "dtype": case.dtype}) for case in task.cases}
-    for key in ("verify", "tolerance", "cost"):
+    for key in ("verify", "tolerance", "cost", "floor"):
         if key in data:
             data[key] = _nested(data[key])
     if "hardware" in data:

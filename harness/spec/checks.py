@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -264,16 +265,16 @@ def check_source(task: Task) -> Iterator[Finding]:
 
 
 def _cost(task: Task) -> Iterator[Finding]:
-    for field in ("flops", "bytes"):
-        expression = getattr(task.cost, field, None)
+    for key, field in itertools.product(("cost", "floor"), ("flops", "bytes")):
+        expression = getattr(getattr(task, key), field, None)
         if expression is None:
             continue
         for case in task.cases:
             try:
                 value = evaluate(expression, case.dims, {"itemsize": itemsize(case.dtype)})
             except SpecError as error:
-                yield ("cost", field), error.message
+                yield (key, field), error.message
                 break
             if value <= 0:
-                yield ("cost", field), f"{value} in case {case.name} must be positive"
+                yield (key, field), f"{value} in case {case.name} must be positive"
                 break

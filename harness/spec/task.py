@@ -52,7 +52,7 @@ class HardwareSpec(Model):
 
 
 class CostSpec(Model):
-    """Expressions over dimensions and ``itemsize``: floating operations and bytes of one call, for the roofline only."""
+    """Expressions over dimensions and ``itemsize``: floating operations and bytes of one call."""
 
     flops: str | int | None = None
     bytes: str | int | None = None
@@ -74,6 +74,8 @@ class Task(Model):
     args: keyword arguments passed to reference and candidate alike, fixed for the task (scalars only).
     verify: dimension → (low, high), inclusive: the range from which the judge draws unseen shapes.
     dynamic: dimensions a solution must accept without being rebuilt.
+    cost: what the reference computes and moves, for the roofline; a rewriting may well need less.
+    floor: what every solution must compute and move, provably; one that is faster has every answer looked at.
     """
 
     schema_version: Literal[1] = Field(1, alias="schema")
@@ -92,6 +94,7 @@ class Task(Model):
     precision: Literal["ieee", "tf32"] = "ieee"
     compare: Literal["values", "exact", "selection", "quantised"] = "values"
     cost: CostSpec | None = None
+    floor: CostSpec | None = None
     tags: list[str] = Field(default_factory=list)
     description: str = ""
 
@@ -111,6 +114,8 @@ class Task(Model):
         # Unsorted: the order of inputs and dimensions is the order of a kernel's arguments.
         data = self.model_dump(mode="json", by_alias=True,
                                exclude={"source_file", "reference", "title", "description", "tags"})
+        if data["floor"] is None:
+            del data["floor"]  # tasks from before there were floors keep their hash
         for spec in data["inputs"].values():
             for kind in ("file", "like"):
                 spec["init"].get(kind, {}).pop("path", None)  # what is in it counts, not where it lies

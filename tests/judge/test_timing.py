@@ -20,6 +20,7 @@ from harness.judge.controls import await_quiet
 from harness.judge.layout import Layout
 from harness.judge.oracle import Reference
 from harness.judge.timing import CANDIDATE, Clockwork, Match, WrongAnswer, block_length
+from harness.spec.task import CostSpec
 from harness.spec.verdict import Status
 
 C, CALL = 1e-4, 1e-6  # the null's constant of a block, and its time of a call
@@ -32,6 +33,7 @@ class World:
         self.clocks, self.log, self.started, self.closed, self.renewed = clocks, [], [], [], 0
         self.inputs = Arena(1 << 20, contestants_may_write=False)
         self.controls, self.gates = {}, []
+        self.peaks = SimpleNamespace(bandwidth=0.0, flops=0.0, measure=lambda: None)
         self.layout = Layout(TASK, TASK.cases[0].dims, "float32", [(torch.float32, (6, 40))])
         self.layout.slots = slots
         self.layout.fill, self.layout.renew = self.fill, self.renew
@@ -246,6 +248,33 @@ def test_opponents_are_looked_at_alone_only_briefly_where_nothing_shows(world):
     alone = [side for side, _ in w.log[last:] if side == "eager"]
     assert "slower beside" not in found.message
     assert len(alone) < timing.PAIRS * 8 + 2 * timing.FIRST_LOOK[0] * timing.FIRST_LOOK[1]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_who_is_below_the_floor_has_every_answer_looked_at(world, right):
+    """2·10⁶ operations in 1 ms, on a machine that does 5·10⁸ a second and may do twice that."""
+    w = world(candidate=line(MS), eager=line(3 * MS))
+    w.peaks.flops = 5e8
+    match = w.match(opponents=["eager"])
+    match.task = TASK.model_copy(update={"floor": CostSpec(flops="rows*cols*9000")})
+    w.compare = lambda: [Comparison(ok=right or not any(len(chosen) == calls > 5 for calls, chosen in w.chosen),
+                                    message="off by a lot")]
+    if right:
+        found = match.play()
+        assert "below the floor of 2.16e+03 µs" in found.message and found.speedup.value == pytest.approx(3)
+        assert [chosen for calls, chosen in w.chosen if len(chosen) == calls > 5]
+    else:
+        with pytest.raises(Lost, match="below the floor.*every answer was looked at.*off by a lot") as raised:
+            match.play()
+        assert raised.value.status == "tampered"
+
+
+def test_nobody_is_accused_at_the_floor(world):
+    w = world(candidate=line(MS), eager=line(3 * MS))
+    w.peaks.flops = 5e8
+    match = w.match(opponents=["eager"])
+    match.task = TASK.model_copy(update={"floor": CostSpec(flops="rows*cols*4000")})
+    assert match.play().message == ""
 
 
 @pytest.mark.parametrize(("whose", "charged"), [(CANDIDATE, True), ("eager", False)])
