@@ -27,6 +27,7 @@ import torch
 
 from harness.containment import syscalls
 from harness.contestant import wire
+from harness.contestant.profile import profile
 
 _REPORT_CHARACTERS = 6000
 _TURNS, _TURNS_SECONDS = 64, 0.5  # more calls, and time for them, to find out how many buffers a candidate uses in turn
@@ -322,6 +323,10 @@ class Loop:
         pieces = [torch.zeros(piece, dtype=torch.uint8) for _ in range(-(-wanted // piece))]
         del pieces
         return {"touched": slots}
+
+    def profile(self, message: dict, fds: list[int]) -> dict:
+        """What the candidate calls of PyTorch's; for classification only."""
+        return profile(self.kernel, self.calls[: message["n"]], self.args)
 
     def settle_down(self, message: dict, fds: list[int]) -> dict:
         """Give up starting processes, where the judge has no means to see to that itself."""

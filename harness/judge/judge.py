@@ -13,6 +13,7 @@ from harness.devices.cpu import facts as cpu_facts
 from harness.judge import block, canary, trials
 from harness.judge.builds import Builds
 from harness.judge.compare import merge
+from harness.judge.classify import CALLS, classify
 from harness.judge.contestants import Lost, MachineFault, OpponentLost, Zygote
 from harness.judge.fill import entropy
 from harness.judge.level import is_contained
@@ -22,6 +23,7 @@ from harness.judge.ratio import geometric_mean
 from harness.judge.roster import WARM_CALLS, Roster
 from harness.judge.controls import measure_null
 from harness.judge.timing import Clockwork, Match, WrongAnswer
+from harness.spec.baselines import BASELINES
 from harness.spec.candidate import Candidate
 from harness.spec.errors import SpecError, near
 from harness.spec.task import Case, Task
@@ -182,6 +184,8 @@ class Session:
             self.result.status = failed.status
             self.result.message = f"{_where(failed)}: {failed.message}{self._only_this_size(failed)}"
             return
+        if not self._classify(cases[0]):
+            return
         if self.interpreted:
             self.result.message = INTERPRETED
         elif self.request.timed:
@@ -312,6 +316,41 @@ class Session:
             return ""
         own = [name for name in self.task.dynamic if name in failed.dims]
         return f" (right at the size of the case; {' and '.join(own)} may have any size here, without a new build)"
+
+    def _classify(self, case: Case) -> bool:
+        """Find out who does the work, in a final or where the task forbids a class; whether it may go on."""
+        if not self.task.forbid and not (self.request.timed and self.request.depth == "final"):
+            return True
+        begun = time.perf_counter()
+        profiles: list[dict | None] = [None, None]
+        if self.candidate.language == "python" and not self.interpreted:
+            layout = self.judge.layout(self.task, self.reference, case.dims, case.dtype)
+            key = self.task.content_hash, case.name
+            if key not in self.roster.profiles:
+                self.roster.profiles[key] = self._profile(BASELINES["eager"](self.task), layout)
+            profiles = [self._profile(self.candidate, layout), self.roster.profiles[key]]
+        self.result.classification = found = classify(self.candidate, *profiles)
+        self.clockwork.add("classification", begun)
+        if found.kind in self.task.forbid:
+            self.result.status = Status.forbidden
+            self.result.message = f"this task takes no candidate of class {found.kind}, and this one {found.why}"
+        return found.kind not in self.task.forbid
+
+    def _profile(self, candidate: Candidate, layout: Layout) -> dict | None:
+        """What a fresh instance's profiler says; None where it says nothing, which is no failure of anybody's."""
+        limits = self.request.limits
+        try:
+            player = self.roster.start(candidate, self.task, layout.dtype, limits)
+            try:
+                calls = min(CALLS, layout.slots)
+                self.roster.seat(player, layout, limits, calls)
+                found = player.contestant.ask({"op": "profile", "n": calls}, 30 + calls * limits.call_s)
+                player.contestant.freeze()
+                return found
+            finally:
+                player.close()
+        except Lost:
+            return None
 
     # ------------------------------------------------------------------ time
 

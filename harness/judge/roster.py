@@ -38,6 +38,7 @@ class Roster:
         self._pool: dict[tuple, dict[int, Player]] = {}
         self.controls: dict[tuple, Estimate | None] = {}
         self.peaks = Peaks()
+        self.profiles: dict[tuple, dict | None] = {}  # of eager, by task and case
 
     # ------------------------------------------------------------------ starting
 

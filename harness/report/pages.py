@@ -324,6 +324,7 @@ def _judgement(result: JudgeResult, figure: str | None) -> Page:
         "mismatch": f"{words.named_shape(found[0].dims)} {found[0].dtype}: {words.mismatch(found[1])}" if found else "",
         "notes": [f"{one_line(c.name, NAME_LIMIT)}: {note}" for c in result.cases for note in words.case_notes(c)],
         "figure": figure,
+        "classification": words.classification(result.classification),
         "containment": words.containment_level(result.containment),
         "facts": facts({"containment": result.containment, "seconds spent": result.phases}, result.environment),
     }

@@ -36,6 +36,8 @@ def render_verdict(result: JudgeResult, width: int = 100, color: bool = False) -
     _timing(canvas, result)
     _logs(canvas, result)
     canvas.blank()
+    if told := words.classification(result.classification):
+        canvas.line(f"who does the work: {told}")
     canvas.line(f"containment: {words.containment_level(result.containment)}")
     return canvas.text()
 

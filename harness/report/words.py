@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.report.names import one_line, visible
-from harness.spec.verdict import CaseResult, Estimate, JudgeResult, Mismatch, Status, Trial
+from harness.spec.verdict import CaseResult, Classification, Estimate, JudgeResult, Mismatch, Status, Trial
 
 DASH = "–"
 SIDES = {"candidate": "candidate", "eager": "eager", "compile": "torch.compile", "null": "null kernel"}
@@ -170,6 +170,15 @@ def containment_level(containment: dict[str, Any]) -> str:
         return ("UNSAFE, run without containment on request: " if containment.get("unsafe") else "") + one_line(level)
     on = [one_line(k, 40) for k, v in containment.items() if v is True]
     return ", ".join(on) or "not recorded"
+
+
+def classification(found: Classification | None) -> str:
+    """Who does the work, in a sentence; empty where nobody has looked."""
+    if found is None:
+        return ""
+    share = "" if found.library_share is None else f", {100 * found.library_share:.0f} % of its time in PyTorch's operations"
+    why = f" ({one_line(found.why, 300)})" if found.why else ""
+    return f"{found.kind}{share}{why}; by its {'profile' if found.by == 'profile' else 'source alone'}, a heuristic"
 
 
 def headline(result: JudgeResult) -> str:

@@ -75,6 +75,7 @@ class Task(Model):
     verify: dimension → (low, high), inclusive: the range from which the judge draws unseen shapes.
     dynamic: dimensions a solution must accept without being rebuilt.
     cost: what the reference computes and moves, for the roofline; a rewriting may well need less.
+    forbid: classes of candidates (who does the work) that this task does not take; they get status forbidden.
     floor: what every solution must compute and move, provably; one that is faster has every answer looked at.
     """
 
@@ -95,6 +96,7 @@ class Task(Model):
     compare: Literal["values", "exact", "selection", "quantised"] = "values"
     cost: CostSpec | None = None
     floor: CostSpec | None = None
+    forbid: list[Literal["mixed", "library", "reference"]] = Field(default_factory=list)
     tags: list[str] = Field(default_factory=list)
     description: str = ""
 
@@ -114,8 +116,9 @@ class Task(Model):
         # Unsorted: the order of inputs and dimensions is the order of a kernel's arguments.
         data = self.model_dump(mode="json", by_alias=True,
                                exclude={"source_file", "reference", "title", "description", "tags"})
-        if data["floor"] is None:
-            del data["floor"]  # tasks from before there were floors keep their hash
+        for newer in ("floor", "forbid"):  # tasks from before these existed keep their hash
+            if not data[newer]:
+                del data[newer]
         for spec in data["inputs"].values():
             for kind in ("file", "like"):
                 spec["init"].get(kind, {}).pop("path", None)  # what is in it counts, not where it lies

@@ -153,6 +153,18 @@ class CaseResult(_Record):
     blocks: list[Block] = Field(default_factory=list)
 
 
+class Classification(_Record):
+    """Who does the work of a candidate: a heuristic, shown beside a score and never inside it.
+
+    library_share: of a call's time, in operations of PyTorch's; None where only the source was read.
+    """
+
+    kind: Literal["authored", "mixed", "library", "reference"]
+    by: Literal["profile", "source"]
+    library_share: float | None = None
+    why: str = ""
+
+
 class JudgeResult(_Record):
     """The verdict. `speedup`: geometric mean over timed cases, only with status ok and only in a final a score."""
 
@@ -167,6 +179,7 @@ class JudgeResult(_Record):
     speedup: Estimate | None = None
     cases: list[CaseResult] = Field(default_factory=list)
     trials: list[Trial] = Field(default_factory=list)
+    classification: Classification | None = None
     containment: dict[str, Any] = Field(default_factory=dict)
     environment: dict[str, Any] = Field(default_factory=dict)
     build_log: str = ""
