@@ -66,7 +66,7 @@ LABELS = {
                 "double_inside.cpp column_order.cpp twice.cpp omp_dynamic.cpp templates.cpp prints.cpp",
 }
 # Known errors, so that a change of them is seen: what it says instead.
-ERRORS: dict[str, str] = {}
+ERRORS = {"strided.py": "library", "vmap.py": "library"}  # the same operations, on transposed or batched shapes
 QUICK = ("plain.py", "compiled_by_hand.py", "numpy_inside.py", "openmp.cpp", "blocks_of_rows.py")
 LABELLED = {name if "." in name else f"{name}.py": kind for kind, names in LABELS.items() for name in names.split()}
 REFERENCE = "import torch\n\n\ndef work(x):\n    for _ in range(8):\n        x = torch.sin(x) * 1.5\n    return x\n"
