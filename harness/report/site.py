@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.report import links, pages
 from harness.report.board import Board, boards
 from harness.report.figures import block_times
+from harness.report.gallery import gallery_page
 from harness.report.publish import SiteError, check_replaceable, publish
 from harness.report.template import environment
 from harness.runs.record import Record, read_results
@@ -51,8 +52,11 @@ def build_site(results_dir: Path, out_dir: Path, templates: Path, progress: Prog
             shutil.copyfile(templates / name, folder / name)
         for sub in ("task", "run", "attempt", "figure"):
             (folder / sub).mkdir()
-        put = _Writer(folder, env, progress, total=_count(all_boards))
-        put.page("index.html", "index.html.j2", pages.front_page(all_boards, lines))
+        rogues = gallery_page(templates)
+        put = _Writer(folder, env, progress, total=_count(all_boards) + bool(rogues))
+        put.page("index.html", "index.html.j2", {**pages.front_page(all_boards, lines), "gallery": bool(rogues)})
+        if rogues:
+            put.page("gallery.html", "gallery.html.j2", rogues)
         for board in all_boards:
             for task in board.tasks:
                 put.page(links.task_page(board, task), "task.html.j2", pages.task_page(board, task))
