@@ -20,7 +20,7 @@ def gallery_page(templates: Path) -> dict[str, Any] | None:
     for rogue in recorded["rogues"]:
         kinds, what = re.match(r"((?:[A-Z]\d+ )+)(.*)", rogue["threat"]).groups()
         place = list(GROUPS).index(kinds[0])
-        groups[place]["rows"].append({**rogue, "kinds": kinds.strip(), "what": what[:1].upper() + what[1:], "order": int(
+        groups[place]["rows"].append({**rogue, "expected": rogue["expected"].replace("_", " "), "kinds": kinds.strip(), "what": what[:1].upper() + what[1:], "order": int(
             re.search(r"\d+", kinds).group()), "guard": (rogue["guard"] or "").partition("/")[0].replace("_", " ")})
     for group in groups:
         group["rows"].sort(key=lambda row: (row["order"], row["name"]))
