@@ -31,7 +31,6 @@ from harness.judge.visible import cores, sweep, visible_paths
 OUTPUT_TAIL = 16_384
 ZYGOTE_START_S = 180.0
 SPAWN_S = 30.0
-PROCESSES = 256  # of a contestant, threads included
 MESSAGE = 8000  # characters of what a contestant reports, a compiler's log at the longest
 _LABELS = itertools.count()  # of the process, not of a zygote: one process may hold two judges
 _ENVIRONMENT = {
@@ -118,11 +117,16 @@ class Zygote:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the hello is sent, else it names nobody
         read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(write_end, True)
-        bound = limits.bind(f"gauntlet-{os.getpid()}-{label}", freezer, memory, PROCESSES)
+        # Threads count too: every thread of Python's that calls torch has a team of OpenMP's, one for each core.
+        processes = 256 + 16 * cores()
+        bound = limits.bind(f"gauntlet-{os.getpid()}-{label}", freezer, memory, processes)
+        # Without a cgroup what is reserved is bounded loosely, for stacks and arenas of threads count whether they are touched
+        # or not; the watchdog counts what is in use.
+        data_bytes = None if bound.has("memory") else memory + (cores() << 27)
         procs = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in [*freezer.procs_files(), *bound.procs_files()]]
         try:
-            wire.send(self.control, {"scratch": scratch, "processes": PROCESSES,
-                                     "data_bytes": None if bound.has("memory") else memory, "containment": self.containment,
+            wire.send(self.control, {"scratch": scratch, "processes": processes, "data_bytes": data_bytes,
+                                     "containment": self.containment,
                                      "outside_id": 1_600_000_000 + random.SystemRandom().randrange(10**8),
                                      "closed": self._closed},
                       [theirs.fileno(), inputs.fd, outputs.fd, write_end, *procs])

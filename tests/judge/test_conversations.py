@@ -216,4 +216,4 @@ def test_descriptors_are_not_lost_in_conversations():
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(300):
         world.converse()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
