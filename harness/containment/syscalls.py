@@ -17,7 +17,7 @@ ALL_THREADS, NEW_LISTENER = 1 << 0, 1 << 3
 ALLOW, NOTIFY, ERRNO = 0x7FFF0000, 0x7FC00000, 0x00050000
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF: ld [k]; jeq, jge, jset #k; ret #k
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data, of the low half of the argument
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # offsets in struct seccomp_data; low halves
 CLONE_THREAD, NAMESPACES = 0x00010000, 0x7E020000
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 
@@ -77,6 +77,10 @@ def refuse_syscalls(network: bool) -> None:
         program += [_Instruction(EQUAL, 0, 1, refused), _Instruction(RETURN, 0, 0, ERRNO | ENOSYS)]
     program += [_Instruction(EQUAL, 0, 3, _call("clone")), _Instruction(LOAD, 0, 0, FIRST_ARGUMENT),
                 _Instruction(ANY_BIT, 0, 1, NAMESPACES), _Instruction(RETURN, 0, 0, ERRNO | EPERM),
+                _Instruction(LOAD, 0, 0, NUMBER)]
+    # A filter of the contestant's own, with a listener of its own, would be asked in the place of the judge's: it is newer.
+    program += [_Instruction(EQUAL, 0, 3, number("seccomp")), _Instruction(LOAD, 0, 0, SECOND_ARGUMENT),
+                _Instruction(ANY_BIT, 0, 1, NEW_LISTENER), _Instruction(RETURN, 0, 0, ERRNO | EPERM),
                 _Instruction(LOAD, 0, 0, NUMBER)]
     program += [_Instruction(EQUAL, 0, len(families) + 2, _call("socket")), _Instruction(LOAD, 0, 0, FIRST_ARGUMENT)]
     program += [_Instruction(EQUAL, len(families) - place, 0, family) for place, family in enumerate(families)]

@@ -79,6 +79,47 @@ def test_it_needs_no_new_privileges(alone):
     assert alone("facts['error'] = tried(syscalls.refuse_syscalls, True)")["error"] == "EACCES"
 
 
+OWN_LISTENER = """
+import select
+privileges.no_new_privileges()
+try:
+    judges = syscalls.supervise_processes()
+except OSError as error:
+    facts["unsupported"] = str(error)
+    print("FACTS" + json.dumps(facts))
+    sys.exit()
+GUARD
+os.close(judges)  # the gate is closed
+facts["fork"] = tried(os.fork)
+try:
+    own = syscalls.supervise_processes()
+except OSError as error:
+    facts["listener"] = errno.errorcode[error.errno]
+else:
+    facts["listener"] = None
+    from harness.judge.gate import Gate
+    gate = Gate(own)
+    def serve():
+        poll = select.poll()
+        poll.register(own, select.POLLIN)
+        poll.poll(5000)
+        gate.let_through()
+    threading.Thread(target=serve).start()
+    pid = system.libc.fork()  # without the interpreter's lock, which the thread that answers needs
+    if pid == 0:
+        system.libc._exit(0)
+    facts["forked all the same"] = os.waitpid(pid, 0)[1] == 0
+"""
+
+
+def test_nobody_can_be_asked_in_the_judges_place(alone):
+    """Of two filters that ask, the newer one is asked: a contestant that adds its own would let itself through."""
+    guarded = alone(OWN_LISTENER.replace("GUARD", "syscalls.refuse_syscalls(network=True)"))
+    assert guarded == {"fork": "ENOSYS", "listener": "EPERM"}
+    unguarded = alone(OWN_LISTENER.replace("GUARD", ""))
+    assert unguarded == {"fork": "ENOSYS", "listener": None, "forked all the same": True}
+
+
 # New processes
 
 GATED = """
